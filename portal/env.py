@@ -1,0 +1,106 @@
+"""Typed readers of environment variables; every error names its variable.
+
+`Env` wraps a mapping, so tests and `.env` files need no process environment. Each secret
+`NAME` may instead come from the file that `NAME_FILE` points to (SPEC 1.4). An empty value
+counts as missing: `.env.example` lists names with nothing behind them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+Word = TypeVar("Word", bound=str)
+
+TRUE = frozenset({"1", "true", "yes", "on"})
+FALSE = frozenset({"0", "false", "no", "off"})
+
+
+class EnvError(Exception):
+    """A variable is missing or malformed. The text is one line and starts with its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Env:
+    values: Mapping[str, str]
+
+    def text(self, name: str, default: str = "") -> str:
+        return self.values.get(name, "").strip() or default
+
+    def secret(self, name: str, default: str = "") -> str:
+        """The value of `name`, else the trimmed content of the file `NAME_FILE` names."""
+        value = self.text(name)
+        path = self.text(f"{name}_FILE")
+        if value or not path:
+            return value or default
+        try:
+            return Path(path).read_text(encoding="utf-8").strip() or default
+        except (OSError, UnicodeDecodeError) as error:
+            raise EnvError(f"{name}_FILE: cannot read {path}: {_reason(error)}") from None
+
+    def choice(self, name: str, choices: tuple[Word, ...], default: Word) -> Word:
+        value = self.text(name, default)
+        for choice in choices:
+            if value == choice:
+                return choice
+        raise EnvError(f"{name}: must be one of {', '.join(choices)}, not {value!r}")
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        value = self.text(name).lower()
+        if not value:
+            return default
+        if value in TRUE or value in FALSE:
+            return value in TRUE
+        raise EnvError(f"{name}: must be true or false, not {value!r}")
+
+    def integer(self, name: str, default: int, *, least: int | None = None, most: int | None = None) -> int:
+        return int(self._number(name, default, least, most, whole=True))
+
+    def number(self, name: str, default: float, *, least: float | None = None) -> float:
+        return self._number(name, default, least, None, whole=False)
+
+    def words(self, name: str, default: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """A comma-separated list, trimmed, without empty members."""
+        found = tuple(word.strip() for word in self.text(name).split(",") if word.strip())
+        return found or default
+
+    def url(self, name: str, default: str = "", *, schemes: tuple[str, ...] = ("http", "https")) -> str:
+        """An absolute URL without its trailing slashes; "" when neither set nor defaulted."""
+        value = self.text(name, default).rstrip("/")
+        if not value:
+            return ""
+        try:
+            parts = urlsplit(value)
+            _ = parts.port
+        except ValueError:
+            raise EnvError(f"{name}: is not a URL") from None
+        if parts.scheme not in schemes or not (parts.netloc or parts.path):
+            raise EnvError(f"{name}: must be a URL that starts with {' or '.join(f'{s}://' for s in schemes)}")
+        return value
+
+    def _number(
+        self, name: str, default: float, least: float | None, most: float | None, *, whole: bool
+    ) -> float:
+        value = self.text(name)
+        if not value:
+            return default
+        try:
+            number = int(value) if whole else float(value)
+        except ValueError:
+            raise EnvError(f"{name}: must be a {'whole ' if whole else ''}number, not {value!r}") from None
+        if (least is not None and number < least) or (most is not None and number > most) or number != number:
+            raise EnvError(f"{name}: must be {_range(least, most)}, not {value}")
+        return number
+
+
+def _range(least: float | None, most: float | None) -> str:
+    if most is None:
+        return f"at least {least}"
+    return f"from {least} to {most}"
+
+
+def _reason(error: OSError | UnicodeDecodeError) -> str:
+    return (error.strerror or "unreadable") if isinstance(error, OSError) else "it is not UTF-8 text"

@@ -1,0 +1,43 @@
+"""Credits in the database: exact on both engines."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import models
+
+UNITS = 10_000
+"""Units per credit: amounts are exact to four decimal places."""
+
+
+class CreditField(models.BigIntegerField):  # type: ignore[type-arg]  # generic only in the stubs
+    """A Decimal amount of credits, stored as whole ten-thousandths.
+
+    SQLite has no decimal type: it would add such columns up as binary floats. Whole numbers
+    keep sums, comparisons and CHECK constraints exact on SQLite and PostgreSQL alike.
+    """
+
+    def from_db_value(self, value: int | None, expression: object, connection: object) -> Decimal | None:
+        return None if value is None else Decimal(value) / UNITS
+
+    def to_python(self, value: Any) -> Decimal | None:
+        if value is None or value == "":
+            return None
+        try:
+            amount = Decimal(str(value))
+        except ArithmeticError:
+            raise ValidationError("Enter a number of credits.", code="invalid") from None
+        if not amount.is_finite() or amount != amount.quantize(Decimal("0.0001")):
+            raise ValidationError("Credits have at most four decimal places.", code="invalid")
+        return amount
+
+    def get_prep_value(self, value: Any) -> int | None:
+        amount = self.to_python(value)
+        return None if amount is None else int(amount * UNITS)
+
+    def formfield(self, **kwargs: Any) -> Any:
+        from django import forms
+
+        return models.Field.formfield(self, **{"form_class": forms.DecimalField, "decimal_places": 4, **kwargs})

@@ -1,0 +1,330 @@
+"""The one settings file. SONDE_MODE picks a bundle; every wrong variable stops the start.
+
+Names are the seeds' where they exist (SPEC 1.4); `.env.example` lists them all and a test
+compares the two.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+from urllib.parse import unquote, urlsplit
+
+from dotenv import dotenv_values
+
+from portal.env import Env, EnvError
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+
+def _environment() -> Env:
+    """`.env` under the process environment; `SONDE_ENV_FILE=` (empty) reads no file."""
+    path = os.environ.get("SONDE_ENV_FILE", str(BASE_DIR / ".env"))
+    file = {key: value or "" for key, value in dotenv_values(path).items()} if path else {}
+    return Env({**file, **os.environ})
+
+
+def _stop(error: EnvError) -> NoReturn:
+    sys.exit(f"sonde: {error}")
+
+
+def _data_dir() -> Path:
+    path = Path(env.text("DATA_DIR", str(BASE_DIR / "data"))).expanduser()
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise EnvError(f"DATA_DIR: cannot make {path}: {error.strerror}") from None
+    return path.resolve()
+
+
+def _own_secret(name: str, file: str) -> str:
+    """A secret given by environment, else one made once and kept (0600) in the data folder."""
+    given = env.secret(name)
+    if given:
+        return given
+    path = DATA_DIR / file
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        kept = path.read_text(encoding="ascii").strip()
+        if kept:
+            return kept
+        raise EnvError(f"{name}: {path} is empty: restore it or delete it") from None
+    except OSError as error:
+        raise EnvError(f"DATA_DIR: cannot write {path}: {error.strerror}") from None
+    with os.fdopen(handle, "w", encoding="ascii") as stream:
+        stream.write(made := secrets.token_urlsafe(48))
+        stream.flush()
+        os.fsync(stream.fileno())
+    return made
+
+
+def _sqlite(path: Path) -> dict[str, Any]:
+    return {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": path,
+        "CONN_MAX_AGE": 0,
+        "OPTIONS": {
+            "timeout": 20,
+            # Read-then-write transactions would get BUSY at once under DEFERRED (STACK §2.1).
+            "transaction_mode": "IMMEDIATE",
+            "init_command": (
+                "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;"
+                " PRAGMA temp_store=MEMORY; PRAGMA cache_size=-16000"
+            ),
+        },
+    }
+
+
+def _postgres(url: str) -> dict[str, Any]:
+    parts = urlsplit(url)
+    if not parts.path.strip("/"):
+        raise EnvError("DATABASE_URL: names no database")
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": unquote(parts.path.strip("/")),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": parts.hostname or "",
+        "PORT": str(parts.port or ""),
+        "CONN_MAX_AGE": 0,
+        "CONN_HEALTH_CHECKS": True,
+        "OPTIONS": {"pool": {"min_size": 1, "max_size": 16, "timeout": 10}, "connect_timeout": 5},
+    }
+
+
+def _database() -> dict[str, Any]:
+    url = env.url("DATABASE_URL", schemes=("postgres", "postgresql", "sqlite"))
+    if url.startswith("sqlite"):
+        return _sqlite(Path(url.removeprefix("sqlite://")))
+    if url:
+        return _postgres(url)
+    if CLUSTER:
+        raise EnvError("DATABASE_URL: is needed in cluster mode: postgresql://user:password@host/name")
+    return _sqlite(DATA_DIR / "sonde.sqlite3")
+
+
+def _redis() -> str:
+    url = env.url("REDIS_URL", schemes=("redis", "rediss", "unix"))
+    if CLUSTER and not url:
+        raise EnvError("REDIS_URL: is needed in cluster mode: redis://host:6379/0")
+    return url if CLUSTER else ""
+
+
+try:
+    env = _environment()
+    SONDE_MODE = env.choice("SONDE_MODE", ("embedded", "cluster"), "embedded")
+    CLUSTER = SONDE_MODE == "cluster"
+    DATA_DIR = _data_dir()
+    SECRET_KEY = _own_secret("SECRET_KEY", "secret.key")
+    SONDE_ENCRYPTION_KEYS = env.secret("SONDE_ENCRYPTION_KEYS")
+    DATABASES = {"default": _database()}
+    REDIS_URL = _redis()
+
+    # Upstreams
+    PERPLEXITY_API_KEY = env.secret("PERPLEXITY_API_KEY")
+    PERPLEXITY_BASE_URL = env.url("PERPLEXITY_BASE_URL", "https://api.perplexity.ai")
+    PPLX_COOKIE = env.secret("PPLX_COOKIE")
+    RESEARCH_BACKENDS = env.words("RESEARCH_BACKENDS", ("agent", "sonar"))
+    RESEARCH_POLL_SECONDS = env.number("RESEARCH_POLL_SECONDS", 0, least=0)
+    SONDE_UPSTREAM = env.choice("SONDE_UPSTREAM", ("auto", "live", "sandbox"), "auto")
+
+    # The door
+    HOST = env.text("HOST", "127.0.0.1")
+    PORT = env.integer("PORT", env.integer("PPLX_PROXY_PORT", 8000, least=1, most=65535), least=1, most=65535)
+    PUBLIC_URL = env.url("PUBLIC_URL", f"http://{HOST}:{PORT}")
+    ALLOWED_HOSTS = list(env.words("ALLOWED_HOSTS"))
+    TRUSTED_PROXIES = env.words("TRUSTED_PROXIES")
+    CORS_ORIGINS = env.words("CORS_ORIGINS")
+    PPLX_PROXY_API_KEY = env.secret("PPLX_PROXY_API_KEY")
+    SONDE_URL = env.url("SONDE_URL")
+    SONDE_API_KEY = env.secret("SONDE_API_KEY")
+    RETENTION_DAYS = env.integer("RETENTION_DAYS", 0, least=0)
+    if 0 < RETENTION_DAYS < 7:
+        raise EnvError("RETENTION_DAYS: must be at least 7, or empty to keep results until deleted")
+    LOG_LEVEL = env.choice("LOG_LEVEL", ("DEBUG", "INFO", "WARNING", "ERROR"), "INFO")
+    DEBUG = False
+except EnvError as error:
+    _stop(error)
+
+PUBLIC_HOST = urlsplit(PUBLIC_URL).hostname or "localhost"
+SECURE = PUBLIC_URL.startswith("https://")
+ALLOWED_HOSTS = [*ALLOWED_HOSTS, PUBLIC_HOST, "localhost", "127.0.0.1", "[::1]"]
+CSRF_TRUSTED_ORIGINS = [PUBLIC_URL]
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "django.contrib.humanize",
+    "allauth",
+    "allauth.account",
+    "csp",
+    "channels",
+    "rest_framework",
+    "django_htmx",
+    "portal",
+    "research",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "portal.api.middleware.RequestIdMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+]
+ROOT_URLCONF = "portal.urls"
+ASGI_APPLICATION = "portal.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "portal.pages.context.portal",
+            ],
+        },
+    }
+]
+
+AUTH_USER_MODEL = "portal.User"
+AUTHENTICATION_BACKENDS = [
+    "django.contrib.auth.backends.ModelBackend",
+    "allauth.account.auth_backends.AuthenticationBackend",
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
+]
+PASSWORD_HASHERS = [
+    "django.contrib.auth.hashers.ScryptPasswordHasher",
+    "django.contrib.auth.hashers.PBKDF2PasswordHasher",
+]
+ACCOUNT_LOGIN_METHODS = {"email"}
+ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]
+ACCOUNT_USER_MODEL_USERNAME_FIELD = None
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_ADAPTER = "portal.pages.account.AccountAdapter"
+LOGIN_URL = "account_login"
+LOGIN_REDIRECT_URL = "/"
+EMAIL_BACKEND = "django.core.mail.backends.dummy.EmailBackend"
+
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_AGE = 60 * 60 * 24 * 30
+SECURE_SSL_REDIRECT = SECURE and env.flag("SECURE_SSL_REDIRECT", True)
+SECURE_HSTS_SECONDS = 31_536_000 if SECURE else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = SECURE
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if TRUSTED_PROXIES else None
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": ["'self'"],
+        "connect-src": ["'self'"],
+        "img-src": ["'self'", "data:"],
+        "object-src": ["'none'"],
+        "base-uri": ["'none'"],
+        "form-action": ["'self'"],
+        "frame-ancestors": ["'none'"],
+    }
+}
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+STATIC_URL = "static/"
+STATIC_ROOT = DATA_DIR / "static"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = False
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+CHANNEL_LAYERS: dict[str, Any] = {
+    "default": {
+        "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+        "CONFIG": {"hosts": [REDIS_URL], "prefix": "sonde"},
+    }
+    if CLUSTER
+    else {"BACKEND": "channels.layers.InMemoryChannelLayer"}
+}
+CACHES: dict[str, Any] = {
+    "default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}
+    if CLUSTER
+    else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
+}
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "portal.api.auth.KeyAuthentication",
+        "portal.api.auth.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "portal.api.negotiation.FirstRenderer",
+    "EXCEPTION_HANDLER": "portal.api.handler.handle_exception",
+    "UNAUTHENTICATED_USER": None,
+}
+
+# Messages are hints: no result backend, no ETA, publishing fails fast (STACK §4.1-4.2).
+CELERY_BROKER_URL = REDIS_URL or "memory://"
+CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
+    {"visibility_timeout": 300, "socket_connect_timeout": 2, "socket_timeout": 5, "global_keyprefix": "sonde."}
+    if CLUSTER
+    else {"polling_interval": 0.05}
+)
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_TASK_SERIALIZER = "json"
+CELERY_TASK_PUBLISH_RETRY_POLICY = {
+    "max_retries": 1, "interval_start": 0, "interval_step": 0.1, "interval_max": 0.2
+}
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 20
+CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
+CELERY_BEAT_SCHEDULE = {
+    "sweep": {"task": "research.sweep", "schedule": 1.0, "options": {"expires": 5, "queue": "drive"}},
+    "tidy": {"task": "research.tidy", "schedule": 3600.0, "options": {"expires": 600, "queue": "maint"}},
+}
+CELERY_TASK_DEFAULT_QUEUE = "drive"
+CELERY_TASK_QUEUES_NAMES = ("drive", "maint")
+
+LOGGING: dict[str, Any] = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"()": "portal.logs.RedactingFormatter"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
+    "loggers": {
+        "httpx": {"level": "WARNING"},
+        "httpcore": {"level": "WARNING"},
+        "django.request": {"level": "ERROR"},
+        "celery": {"level": "WARNING"},
+        "kombu": {"level": "WARNING"},
+        "amqp": {"level": "WARNING"},
+    },
+}
+SANDBOX_PORT = env.integer("SANDBOX_PORT", 0, least=0, most=65535)

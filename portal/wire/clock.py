@@ -1,0 +1,15 @@
+"""Time as the wire shows it. The current time is always an argument of pure code."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def unix(moment: datetime | None) -> int | None:
+    """Whole seconds since 1970, as every OpenAI-shaped body counts."""
+    return None if moment is None else int(moment.timestamp())
+
+
+def iso(moment: datetime) -> str:
+    """UTC, whole seconds, with `Z`: 2026-09-28T14:05:00Z."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,25 @@
+"""Places where a test may have the process killed, as a power cut would (STACK §4.7).
+
+`SONDE_CRASH_AT=name` kills this process with SIGKILL the moment it reaches that point; with
+`name:N` at the Nth visit. Unset, which is always so in production, a visit is one dict look-up.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+
+_visits: Counter[str] = Counter()
+
+
+def crashpoint(name: str) -> None:
+    wanted = os.environ.get("SONDE_CRASH_AT")
+    if wanted is None:
+        return
+    point, _, visit = wanted.partition(":")
+    if point != name:
+        return
+    _visits[name] += 1
+    if _visits[name] >= int(visit or "1"):
+        os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,16 @@
+from __future__ import annotations
+
+from importlib import import_module
+
+from django.apps import AppConfig
+
+
+class ResearchConfig(AppConfig):
+    name = "research"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def import_models(self) -> None:
+        # `research.models` is a package of modules with an empty __init__ (HOUSE §1): name them here.
+        for module in ("presets", "runs", "reports"):
+            import_module(f"research.models.{module}")
+        super().import_models()
