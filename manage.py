@@ -1,0 +1,18 @@
+#!/usr/bin/env python3
+"""Django's command line, with Sonde's settings."""
+
+import os
+import sys
+
+
+def main() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
+    try:
+        from django.core.management import execute_from_command_line
+    except ImportError:
+        sys.exit("sonde: Django is missing in this Python; run bin/up first, then use .venv/bin/python manage.py")
+    execute_from_command_line(sys.argv)
+
+
+if __name__ == "__main__":
+    main()

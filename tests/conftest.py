@@ -1,0 +1,140 @@
+"""What every test stands on: a clean environment, one of two engines, real servers, a browser.
+
+Which tests run where (bin/test makes both passes):
+    sqlite     everything that is not marked `cluster`
+    postgres   everything that touches the database and is not marked `embedded`, and what is marked `cluster`
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from tests import environment
+from tests.browser import BrowserError, find_chromium
+
+environment.clean_environment()
+
+import django  # noqa: E402 -- reads the environment made above
+
+django.setup()
+
+from django.db import connections  # noqa: E402
+from django.test import TransactionTestCase  # noqa: E402
+
+DATABASE_FIXTURES = {"db", "transactional_db", "django_db_reset_sequences", "django_db_serialized_rollback"}
+SERVER_FIXTURES = {"postgres_url", "new_postgres_url", "valkey_url"}
+left_out: list[str] = []
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if environment.ENGINE == "sqlite":
+        # On a file as in life: in memory, threads would share one connection's locks.
+        connections["default"].settings_dict["TEST"]["NAME"] = str(environment.process_folder() / "tests.sqlite3")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--no-browser", action="store_true", help="leave the browser tests out, and say which")
+    parser.addoption("--quick", action="store_true", help="leave out journeys, servers, browsers and `slow` tests")
+
+
+def touches_database(item: pytest.Item) -> bool:
+    if item.get_closest_marker("django_db"):
+        return True
+    if isinstance(item, pytest.Function) and item.cls and issubclass(item.cls, TransactionTestCase):
+        return True
+    return bool(DATABASE_FIXTURES.intersection(getattr(item, "fixturenames", ())))
+
+
+def runs_here(item: pytest.Item) -> bool:
+    """Whether this engine's pass is the one for the test."""
+    if item.get_closest_marker("cluster"):
+        return environment.ENGINE == "postgres"
+    if environment.ENGINE == "sqlite":
+        return True
+    return touches_database(item) and not item.get_closest_marker("embedded")
+
+
+def needs_browser(item: pytest.Item) -> bool:
+    return "chromium_path" in getattr(item, "fixturenames", ())
+
+
+def is_quick(item: pytest.Item) -> bool:
+    if item.get_closest_marker("slow") or "journeys" in item.path.parts or needs_browser(item):
+        return False
+    return not SERVER_FIXTURES.intersection(getattr(item, "fixturenames", ()))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    here = [item for item in items if runs_here(item)]
+    kept = here
+    if config.getoption("--quick"):
+        kept = [item for item in kept if is_quick(item)]
+    elif config.getoption("--no-browser"):
+        kept = [item for item in kept if not needs_browser(item)]
+        left_out.extend(item.nodeid for item in here if needs_browser(item))
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+    items[:] = kept
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Tell the controller what this worker left out; end what this process started."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = left_out
+    environment.servers.close()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: object) -> None:
+    left_out[:] = getattr(node, "workeroutput", {}).get("left_out", left_out)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if left_out:
+        terminalreporter.section("left out by --no-browser")
+        terminalreporter.write_line("\n".join(left_out))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if environment.WORKER == "main":
+        shutil.rmtree(environment.run_folder(), ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> str:
+    """A real PostgreSQL, shared by the run: change nothing in its own database."""
+    return environment.postgres_url()
+
+
+@pytest.fixture
+def new_postgres_url(postgres_url: str) -> Iterator[str]:
+    """A new, empty database in the run's PostgreSQL, dropped after the test."""
+    name = f"sonde_{uuid4().hex}"
+    with psycopg.connect(postgres_url, autocommit=True) as admin:
+        admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    yield f"{postgres_url.rpartition('/')[0]}/{name}"
+    with psycopg.connect(postgres_url, autocommit=True) as admin:
+        admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@pytest.fixture(scope="session")
+def valkey_url() -> str:
+    """A real Valkey of this worker. Tests that stop or flush one start their own `services.Valkey`."""
+    return environment.valkey_url()
+
+
+@pytest.fixture(scope="session")
+def chromium_path() -> str:
+    """A Chromium that runs. A test that asks for it is a browser test."""
+    try:
+        found = find_chromium()
+    except BrowserError as error:
+        pytest.fail(str(error))
+    if found is None:
+        pytest.fail("no Chromium: bin/test installs one; set CHROME to yours, or pass --no-browser")
+    return found
