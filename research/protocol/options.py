@@ -16,7 +16,7 @@ class RunRequest:
     """
 
     question: str
-    options: Options = Options()
+    options: Options = field(default_factory=Options)
     preset: str | None = None
     metadata: dict[str, str] = field(default_factory=dict)
     idempotency_key: str | None = None
