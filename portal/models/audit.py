@@ -12,7 +12,7 @@ class AuditEntry(models.Model):
 
     at = models.DateTimeField(default=timezone.now)
     actor = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+", db_index=False
     )
     key_id = models.CharField(max_length=64, blank=True)
     """Public id of the API key that was used; empty for sessions and commands."""

@@ -41,8 +41,10 @@ class Plan(models.Model):
 class CreditAccount(models.Model):
     """One user's credits, or one team's pool.
 
-    `allowance` and `own` are what is left to spend, `reserved` what open reservations hold.
-    They are a cache of the entries, kept in the same transaction; `ledger_check` proves it.
+    `allowance` and `own` are what is left to spend. `reserved` is what open reservations hold:
+    of a user, all that their own work holds, a pool's part included; of a pool, what everybody's
+    work holds of it. All three are a cache of the entries, kept in the same transaction;
+    `ledger_check` proves it.
     """
 
     user = models.OneToOneField(
@@ -88,7 +90,9 @@ class LedgerEntry(models.Model):
         REFUND = "refund"
         ADJUST = "adjust"
 
-    account = models.ForeignKey(CreditAccount, on_delete=models.PROTECT, related_name="entries")
+    account = models.ForeignKey(
+        CreditAccount, on_delete=models.PROTECT, related_name="entries", db_index=False
+    )
     kind = models.CharField(max_length=8, choices=Kind)
     subject = models.CharField(max_length=80, blank=True)
     """What was paid for: `run:<uuid>`; empty for grants and adjustments."""
@@ -105,7 +109,7 @@ class LedgerEntry(models.Model):
     """Makes a grant happen once: `allowance:2026-12`, `welcome`, or the command's own key."""
     reason = models.CharField(max_length=200, blank=True)
     actor = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+")
-    key = models.ForeignKey(ApiKey, null=True, on_delete=models.PROTECT, related_name="+")
+    key = models.ForeignKey(ApiKey, null=True, on_delete=models.PROTECT, related_name="+", db_index=False)
     created_at = models.DateTimeField(default=timezone.now)
 
     class Meta:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from uuid import UUID, uuid4
 
 from django.conf import settings
@@ -13,6 +14,11 @@ from portal.models.fields import CreditField
 from portal.models.keys import ApiKey
 from portal.wire.ids import response_id
 from research.protocol.states import LIVE, PUBLIC, TERMINAL, State
+
+
+def values(states: Iterable[State]) -> list[str]:
+    """Plain words, so that no migration names our enum."""
+    return sorted(state.value for state in states)
 
 
 class Door(models.TextChoices):
@@ -51,7 +57,7 @@ class Run(models.Model):
     parameters = models.JSONField(default=dict)
     charge_cancelled = models.BooleanField(default=False)
 
-    state = models.CharField(max_length=10, default=State.QUEUED)
+    state = models.CharField(max_length=10, default=State.QUEUED.value)
     backend = models.CharField(max_length=12, blank=True)
     """Who is asked, or answered. Its place in `backends` is `backend_index`."""
     backend_index = models.PositiveSmallIntegerField(default=0)
@@ -109,12 +115,12 @@ class Run(models.Model):
                 condition=Q(idempotency_key__isnull=False),
                 name="run_once_per_idempotency_key",
             ),
-            models.CheckConstraint(condition=Q(state__in=sorted(State)), name="run_state_known"),
+            models.CheckConstraint(condition=Q(state__in=values(State)), name="run_state_known"),
             models.CheckConstraint(
                 condition=(
-                    Q(state__in=sorted(LIVE), completed_at__isnull=True, next_run_at__isnull=False)
+                    Q(state__in=values(LIVE), completed_at__isnull=True, next_run_at__isnull=False)
                     | Q(
-                        state__in=sorted(TERMINAL),
+                        state__in=values(TERMINAL),
                         completed_at__isnull=False,
                         next_run_at__isnull=True,
                         lease_token__isnull=True,
