@@ -11,6 +11,6 @@ class ResearchConfig(AppConfig):
 
     def import_models(self) -> None:
         # `research.models` is a package of modules with an empty __init__ (HOUSE §1): name them here.
-        for module in ("presets", "runs", "reports"):
+        for module in ("presets", "backends", "runs", "reports"):
             import_module(f"research.models.{module}")
         super().import_models()

@@ -58,7 +58,7 @@ class Run(models.Model):
     charge_cancelled = models.BooleanField(default=False)
 
     state = models.CharField(max_length=10, default=State.QUEUED.value)
-    backend = models.CharField(max_length=12, blank=True)
+    backend = models.CharField(max_length=20, blank=True)
     """Who is asked, or answered. Its place in `backends` is `backend_index`."""
     backend_index = models.PositiveSmallIntegerField(default=0)
     upstream_key = models.UUIDField(unique=True, default=uuid4, editable=False)

@@ -31,6 +31,16 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
+class Earlier:
+    """The run that this one follows up."""
+
+    question: str
+    report: str
+    upstream_id: str | None = None
+    """The earlier job's name upstream, when the same backend is asked again; else None."""
+
+
+@dataclass(frozen=True, slots=True)
 class Order:
     """One run as a backend sees it."""
 
@@ -40,6 +50,7 @@ class Order:
     """The preset's parameters for this backend, copied into the run at admission."""
     upstream_key: str
     """Idempotency key, stored before the first attempt; sent where the upstream takes one."""
+    earlier: Earlier | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,10 +178,12 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The job ended upstream without text: failed, or cancelled by somebody."""
+    """The job ended upstream without a report: failed, or cancelled by somebody."""
 
     message: str
     cancelled: bool = False
+    text: str = ""
+    """What had been written when a cancelled job stopped; "" when nothing."""
 
 
 Submission = Submitted | Refused

@@ -1,0 +1,51 @@
+"""Backend `agent`: Perplexity's Agent API in background mode (perplexity-api §5).
+
+It takes no idempotency key, so an answer lost on the way is an open question.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import ClassVar
+
+from portal.services.network import shared_client
+from research.backends.base import Reply, exchange
+from research.protocol import wire_agent
+from research.protocol.outcome import Order, Refused, Snapshot, Stop, Submission
+
+
+@dataclass(frozen=True, slots=True)
+class AgentBackend:
+    base_url: str
+    key: str
+    sandbox: bool
+    name: ClassVar[str] = "agent"
+    takes_key: ClassVar[bool] = False
+
+    async def submit(self, order: Order) -> Submission:
+        body, ignored = wire_agent.build_request(order)
+        reply = await self._send("POST", "/v1/agent", body)
+        if isinstance(reply, Refused):
+            return reply
+        return wire_agent.parse_created(reply.status, reply.headers, reply.body, _now(), ignored)
+
+    async def poll(self, upstream_id: str) -> Snapshot:
+        reply = await self._send("GET", f"/v1/agent/{upstream_id}")
+        if isinstance(reply, Refused):
+            return reply
+        return wire_agent.parse_snapshot(reply.status, reply.headers, reply.body, _now())
+
+    async def cancel(self, upstream_id: str) -> Stop:
+        reply = await self._send("POST", f"/v1/agent/{upstream_id}/cancel", {})
+        if isinstance(reply, Refused):
+            return reply
+        return wire_agent.parse_cancel(reply.status, reply.headers, reply.body, _now())
+
+    async def _send(self, method: str, path: str, json: object = None) -> Reply | Refused:
+        client = shared_client(self.base_url)
+        return await exchange(client, method, path, json=json, headers={"Authorization": f"Bearer {self.key}"})
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,75 @@
+"""Reads that more than one door needs. What is not the caller's does not exist here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+from uuid import UUID
+
+from django.db.models import Q, QuerySet
+
+from portal.services.principal import Principal
+from portal.wire.errors import not_found
+from research.models.presets import Preset
+from research.models.reports import RunEvent
+from research.models.runs import Run
+from research.protocol.states import LIVE, State
+
+HISTORY = 50
+"""Completed runs that a preset's usual time is taken from."""
+ENOUGH_HISTORY = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    runs: list[Run]
+    has_more: bool
+
+
+def visible_runs(who: Principal) -> QuerySet[Run]:
+    return Run.objects.filter(user_id=who.user_id, hidden_at=None)
+
+
+def find_run(who: Principal, run_id: UUID | None) -> Run:
+    """The caller's own run with its report; every other id is answered like an unknown one."""
+    run = visible_runs(who).select_related("report").filter(pk=run_id).first() if run_id else None
+    if run is None:
+        raise not_found()
+    return run
+
+
+def list_runs(who: Principal, limit: int, after: UUID | None = None) -> Page:
+    """Newest first; `after` is the last run of the page before."""
+    rows = visible_runs(who).select_related("report")
+    if after is not None:
+        last = find_run(who, after)
+        rows = rows.filter(
+            Q(created_at__lt=last.created_at) | Q(created_at=last.created_at, pk__lt=last.pk)
+        )
+    found = list(rows.order_by("-created_at", "-id")[: limit + 1])
+    return Page(found[:limit], len(found) > limit)
+
+
+def events_after(run: Run, seq: int = 0) -> list[RunEvent]:
+    return list(RunEvent.objects.filter(run=run, seq__gt=seq).order_by("seq"))
+
+
+def live_runs(*, user_id: int | None = None, key_id: int | None = None) -> int:
+    """Runs in flight, of a user or through a key."""
+    rows = Run.objects.filter(completed_at=None, state__in=sorted(LIVE))
+    return (rows.filter(user_id=user_id) if user_id is not None else rows.filter(key_id=key_id)).count()
+
+
+def enabled_presets() -> list[Preset]:
+    return list(Preset.objects.filter(enabled=True))
+
+
+def usual_seconds(preset: Preset) -> int:
+    """How long this preset usually takes: from our own history once there is some."""
+    times = (
+        Run.objects.filter(preset=preset.name, state=State.COMPLETED)
+        .order_by("-completed_at")
+        .values_list("submitted_at", "completed_at")[:HISTORY]
+    )
+    lengths = [(end - start).total_seconds() for start, end in times if start and end]
+    return round(median(lengths)) if len(lengths) >= ENOUGH_HISTORY else preset.usual_seconds

@@ -1,0 +1,101 @@
+"""From what an upstream delivered to a stored report; and what a run's progress looks like."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+from uuid import UUID
+
+from portal.wire.crash import crashpoint
+from research.models.reports import Report
+from research.models.runs import Run
+from research.protocol.outcome import Earlier, Finished, Options, Order, Running
+from research.protocol.receipt import research_receipt
+from research.protocol.report import annotations, build_report
+from research.protocol.states import State
+from research.services.money import end_run
+from research.services.moves import Event
+from research.services.render import render_report
+
+NO_TEXT = "The upstream finished without any text."
+
+
+def collect(run: Run, finished: Finished, **changes: Any) -> None:
+    """End the run with the report that was delivered, or without one when there is no text."""
+    crashpoint("finish.received")
+    built = build_report(finished)
+    if not built.text.strip():
+        end_run(run, State.FAILED, error_message=NO_TEXT, **changes)
+        return
+    state = State.COMPLETED if finished.complete else State.INCOMPLETE
+    report = Report(
+        run=run,
+        text=built.text,
+        html=render_report(built.text, built.marks, built.sources),
+        thinking=built.thinking,
+        sources=[asdict(source) for source in built.sources],
+        marks=[asdict(mark) for mark in built.marks],
+        annotations=annotations(built),
+        checks=asdict(built.checks),
+        notices=list(built.notices),
+        queries=[query.text for query in finished.queries],
+        receipt=research_receipt(finished),
+        usage={
+            "input_tokens": finished.usage.input_tokens,
+            "output_tokens": finished.usage.output_tokens,
+            "reasoning_tokens": finished.usage.reasoning_tokens,
+            "cached_tokens": finished.usage.cached_tokens,
+            "searches": finished.usage.searches,
+        },
+        steps=finished.steps,
+        upstream_cost=finished.usage.cost,
+        model=finished.model,
+        incomplete_reason=finished.reason or "",
+    )
+    end_run(run, state, report=report, **changes)
+
+
+def order_of(run: Run, backend: str) -> Order:
+    options = Options(**{**run.options, "domains": tuple(run.options.get("domains", ()))})
+    return Order(
+        question=run.question,
+        options=options,
+        # `sonar-sdk` is asked for what `sonar` is, unless the preset says otherwise.
+        parameters=run.parameters.get(backend) or run.parameters.get(backend.partition("-")[0], {}),
+        upstream_key=str(run.upstream_key),
+        earlier=_earlier(run.previous_id, backend),
+    )
+
+
+def _earlier(previous: UUID | None, backend: str) -> Earlier | None:
+    run = Run.objects.select_related("report").filter(pk=previous).first() if previous else None
+    if run is None:
+        return None
+    same = run.backend == backend
+    return Earlier(run.question, run.report.text, run.upstream_id if same else None)
+
+
+def progress_of(known: dict[str, Any], snapshot: Running) -> tuple[dict[str, Any], Event | None]:
+    """The stored totals after `snapshot`, and the event that tells what is new in it, if anything."""
+    queries = [query.text for query in snapshot.queries]
+    pages = [{"url": page.url, "title": page.title} for page in (*snapshot.fetched, *snapshot.found)]
+    after = {
+        "queries": queries,
+        "query_count": len(queries),
+        "page_count": len({page["url"] for page in pages}),
+        "pages": list({page["url"]: page for page in pages}.values()),
+        "characters": len(snapshot.text),
+        "percent": snapshot.percent,
+    }
+    if not (queries or pages or snapshot.text or snapshot.percent is not None):
+        after = {}
+    if after == known or not after:
+        return known, None
+    seen = {page["url"] for page in known.get("pages", ())}
+    old = set(known.get("queries", ()))
+    news = {
+        "queries": [text for text in queries if text not in old],
+        "pages": [page for page in after["pages"] if page["url"] not in seen],
+        **{name: after[name] for name in ("query_count", "page_count", "characters", "percent")},
+    }
+    return after, Event("progress", news)

@@ -1,0 +1,216 @@
+"""Starting a run: idempotency, admission, row, reservation and event in one transaction.
+
+The door may answer as soon as this returns: everything is committed. Whatever money or limits
+refuse is a run that failed, not an error (agent-api §7).
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from portal.models.keys import ApiKey
+from portal.models.ledger import CreditAccount
+from portal.models.users import User
+from portal.services import audit, ledger
+from portal.services.principal import Principal
+from portal.services.queue import ring_after_commit
+from portal.wire.crash import crashpoint
+from portal.wire.errors import BadRequest, Conflict
+from research.models.presets import Preset
+from research.models.runs import Door, Run, ledger_subject
+from research.protocol.fingerprint import fingerprint
+from research.protocol.options import RunRequest
+from research.protocol.outcome import Options
+from research.protocol.states import State
+from research.queries import enabled_presets, find_run, live_runs, usual_seconds
+from research.services import moves
+from research.services.moves import Event
+
+QUEUE_PATIENCE = timedelta(hours=1)
+"""How long beyond its budget a run may wait to be taken by an upstream."""
+RESENT_WITHIN = timedelta(seconds=120)
+TITLE_LENGTH = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    run: Run
+    replayed: bool
+    """The same request had been started before: this is that run, as it is now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a valid request was not admitted; the run carries it as its error."""
+
+    code: str
+    message: str
+
+
+def start_run(who: Principal, request: RunRequest, door: str) -> Started:
+    """Start a run, or find the one that this request started before.
+
+    Raises BadRequest (`preset`, `previous_response_id`) and Conflict (an idempotency key that
+    was used with other parameters).
+    """
+    preset = find_preset(request.preset)
+    if request.previous_id is not None:
+        _check_previous(who, request.previous_id)
+    print_ = fingerprint(request, preset.name)
+    known = _started_before(who, request, print_)
+    if known is not None:
+        return Started(known, replayed=True)
+    try:
+        with transaction.atomic():
+            run = _create(who, request, preset, print_, door)
+            crashpoint("start.before_commit")
+    except IntegrityError:
+        # Lost a race for the idempotency key: the winner's row is the answer.
+        known = _started_before(who, request, print_)
+        if known is None:
+            raise
+        return Started(known, replayed=True)
+    crashpoint("start.rung")
+    return Started(run, replayed=False)
+
+
+def retry_run(who: Principal, run_id: UUID) -> Run:
+    """Ask a finished run's question again as a new run of the same user, linked to the old."""
+    old = Run.objects.filter(pk=run_id).first()
+    if old is None or not old.is_terminal:
+        raise BadRequest("Only a run that has ended can be retried.")
+    options = Options(**{**old.options, "domains": tuple(old.options.get("domains", ()))})
+    request = RunRequest(old.question, options, old.preset, old.metadata, previous_id=old.previous_id)
+    owner = replace(who, user_id=old.user_id, key_id=None, key_public_id="")
+    run = start_run(owner, request, Door.ADMIN).run
+    Run.objects.filter(pk=run.pk).update(retry_of=old)
+    audit.record(who, "run.retried", old.public_id, new=run.public_id)
+    run.retry_of = old
+    return run
+
+
+def find_preset(word: str | None) -> Preset:
+    """The enabled preset that `word` names or is an alias of; the default one for None."""
+    presets = enabled_presets()
+    for preset in presets:
+        if preset.is_default if word is None else word in (preset.name, *preset.aliases):
+            return preset
+    names = ", ".join(preset.name for preset in presets)
+    raise BadRequest(f"Unknown preset. Choose one of: {names}.", param="preset")
+
+
+def _check_previous(who: Principal, previous: UUID) -> None:
+    run = Run.objects.filter(pk=previous, user_id=who.user_id, hidden_at=None).first()
+    if run is None:
+        raise BadRequest("No response with this id exists.", param="previous_response_id")
+    if State(run.state) not in (State.COMPLETED, State.INCOMPLETE):
+        raise BadRequest("Only a run with a report can be followed up.", param="previous_response_id")
+
+
+def _started_before(who: Principal, request: RunRequest, print_: str) -> Run | None:
+    mine = Run.objects.select_related("report").filter(user_id=who.user_id)
+    if request.idempotency_key:
+        run = mine.filter(idempotency_key=request.idempotency_key).first()
+        if run is not None and run.fingerprint != print_:
+            raise Conflict(
+                "This idempotency key was used with other parameters: use a new key.",
+                param="idempotency_key",
+                code="idempotency_key_reused",
+            )
+        return run
+    if request.retry_count:
+        # An SDK resends a create it got no answer to, without a key (agent-api §6.3).
+        since = timezone.now() - RESENT_WITHIN
+        return (
+            mine.filter(key_id=who.key_id, fingerprint=print_, created_at__gte=since)
+            .order_by("-created_at")
+            .first()
+        )
+    return None
+
+
+def _create(who: Principal, request: RunRequest, preset: Preset, print_: str, door: str) -> Run:
+    run = Run(
+        id=uuid4(),
+        user_id=who.user_id,
+        key_id=who.key_id,
+        door=door,
+        idempotency_key=request.idempotency_key or None,
+        fingerprint=print_,
+        question=request.question,
+        title=_title(request.question),
+        options=asdict(request.options),
+        metadata=request.metadata,
+        ignored=list(request.ignored),
+        previous_id=request.previous_id,
+        **_terms(preset),
+    )
+    refusal = _admit(who, run)
+    if refusal is None:
+        events = [Event("queued")]
+    else:
+        events = [Event("admission_refused", asdict(refusal))]
+        run.state, run.next_run_at, run.completed_at = State.FAILED, None, run.created_at
+        run.error_code, run.error_message = refusal.code, refusal.message
+    run.event_seq = len(events)
+    run.save(force_insert=True)
+    moves.log(run, State(run.state), events)
+    audit.record(who, "run.started", run.public_id, preset=preset.name, door=door)
+    if refusal is None:
+        transaction.on_commit(lambda: crashpoint("start.committed"))
+        ring_after_commit("research.submit", str(run.pk))
+    return run
+
+
+def _terms(preset: Preset) -> dict[str, Any]:
+    """The values a run is admitted with and keeps, whatever happens to the preset."""
+    now = timezone.now()
+    return {
+        "preset": preset.name,
+        "price": preset.price,
+        "time_budget": preset.time_budget,
+        "usual_seconds": usual_seconds(preset),
+        "backends": preset.backends or list(settings.RESEARCH_BACKENDS),
+        "parameters": preset.parameters,
+        "charge_cancelled": preset.charge_cancelled,
+        "created_at": now,
+        "next_run_at": now,
+        "deadline_at": now + timedelta(seconds=preset.time_budget) + QUEUE_PATIENCE,
+    }
+
+
+def _admit(who: Principal, run: Run) -> Refusal | None:
+    """Take a place in flight and the price, or say which of the two there is not."""
+    if _too_many_in_flight(who):
+        return Refusal("rate_limit_exceeded", "too many runs in flight")
+    try:
+        ledger.reserve(who.user_id, ledger_subject(run.id), run.price, key_id=who.key_id)
+    except ledger.InsufficientCredit as error:
+        return Refusal("insufficient_quota", str(error) or "credit quota exhausted")
+    return None
+
+
+def _too_many_in_flight(who: Principal) -> bool:
+    """Exact across processes: whoever counts holds the user's account row until commit."""
+    of_user = User.objects.values_list("parallel_runs", flat=True).get(pk=who.user_id)
+    of_key = (
+        ApiKey.objects.values_list("parallel_runs", flat=True).get(pk=who.key_id) if who.key_id else None
+    )
+    if of_user is None and of_key is None:
+        return False
+    list(CreditAccount.objects.select_for_update().filter(user_id=who.user_id).values_list("pk"))
+    return (of_user is not None and live_runs(user_id=who.user_id) >= of_user) or (
+        of_key is not None and live_runs(key_id=who.key_id) >= of_key
+    )
+
+
+def _title(question: str) -> str:
+    line = " ".join(question.split())
+    return line if len(line) <= TITLE_LENGTH else f"{line[: TITLE_LENGTH - 1].rstrip()}…"

@@ -1,0 +1,75 @@
+"""Finds what was lost: rings for every run that is due, and clears away what is past.
+
+Runs every second in each beat; two beats do no harm, since a ring only says "look".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from portal.models.system import Heartbeat, RateWindow
+from portal.services.queue import ring
+from research.models.reports import Report, RunEvent
+from research.models.runs import Run
+from research.services import advance
+
+A_PASS = 200
+BATCH = 200
+
+
+def sweep() -> None:
+    """Ring once for the poller and once for each run that waits for a step of its own."""
+    now = timezone.now()
+    Heartbeat.objects.update_or_create(name="sweeper", defaults={"at": now})
+    for run_id in advance.due_to_submit(now).values_list("pk", flat=True)[:A_PASS]:
+        ring("research.submit", str(run_id))
+    for run_id in advance.due_to_stop(now).values_list("pk", flat=True)[:A_PASS]:
+        ring("research.stop", str(run_id))
+    if advance.due_to_poll(now).exists():
+        ring("research.poll")
+
+
+def drive() -> None:
+    """Do all due work here and now, for a command that runs without a server."""
+    now = timezone.now()
+    _each(advance.submit, list(advance.due_to_submit(now).values_list("pk", flat=True)[:A_PASS]))
+    _each(advance.stop, list(advance.due_to_stop(now).values_list("pk", flat=True)[:A_PASS]))
+    advance.poll()
+
+
+def _each(step: Callable[[UUID], None], runs: list[UUID]) -> None:
+    for run_id in runs:
+        step(run_id)
+
+
+def tidy() -> int:
+    """Retention: hide runs older than RETENTION_DAYS and drop their reports, in batches.
+
+    The row, its idempotency key and its ledger entries stay. Returns how many were hidden.
+    """
+    now = timezone.now()
+    RateWindow.objects.filter(starts_at__lt=now - timedelta(days=2)).delete()
+    if not settings.RETENTION_DAYS:
+        return 0
+    before, total = now - timedelta(days=settings.RETENTION_DAYS), 0
+    while hidden := _hide_batch(before):
+        total += hidden
+    return total
+
+
+def _hide_batch(before: object) -> int:
+    old = Run.objects.filter(completed_at__lt=before, hidden_at=None).order_by("completed_at")
+    with transaction.atomic():
+        batch = list(old.values_list("pk", flat=True)[:BATCH])
+        Report.objects.filter(run__in=batch).delete()
+        RunEvent.objects.filter(run__in=batch).delete()
+        Run.objects.filter(pk__in=batch).update(
+            hidden_at=timezone.now(), question="", title="", options={}, metadata={}, progress={}
+        )
+    return len(batch)
