@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+from django import forms
 from django.core.exceptions import ValidationError
 from django.db import models
 
@@ -18,6 +19,10 @@ class CreditField(models.BigIntegerField):  # type: ignore[type-arg]  # generic 
     SQLite has no decimal type: it would add such columns up as binary floats. Whole numbers
     keep sums, comparisons and CHECK constraints exact on SQLite and PostgreSQL alike.
     """
+
+    # What django-stubs' plugin reads for the types of assignment and access.
+    _pyi_private_set_type: Decimal | int  # type: ignore[assignment]  # narrower than its parent
+    _pyi_private_get_type: Decimal  # type: ignore[assignment]  # wider than its parent
 
     def from_db_value(self, value: int | None, expression: object, connection: object) -> Decimal | None:
         return None if value is None else Decimal(value) / UNITS
@@ -38,6 +43,6 @@ class CreditField(models.BigIntegerField):  # type: ignore[type-arg]  # generic 
         return None if amount is None else int(amount * UNITS)
 
     def formfield(self, **kwargs: Any) -> Any:
-        from django import forms
-
-        return models.Field.formfield(self, **{"form_class": forms.DecimalField, "decimal_places": 4, **kwargs})
+        return models.Field.formfield(
+            self, **{"form_class": forms.DecimalField, "decimal_places": 4, **kwargs}
+        )

@@ -100,9 +100,7 @@ class LedgerEntry(models.Model):
     allowance_delta = CreditField(default=0)
     own_delta = CreditField(default=0)
     pool_delta = CreditField(default=0)
-    pool = models.ForeignKey(
-        CreditAccount, null=True, on_delete=models.PROTECT, related_name="pool_entries"
-    )
+    pool = models.ForeignKey(CreditAccount, null=True, on_delete=models.PROTECT, related_name="pool_entries")
     settled = CreditField(null=True)
     released = CreditField(null=True)
     grant_key = models.CharField(max_length=80, null=True)

@@ -45,9 +45,7 @@ class RateWindow(models.Model):
 
     class Meta:
         app_label = "portal"
-        constraints = (
-            models.UniqueConstraint(fields=["subject", "starts_at"], name="rate_window_once"),
-        )
+        constraints = (models.UniqueConstraint(fields=["subject", "starts_at"], name="rate_window_once"),)
         indexes = (models.Index(fields=["starts_at"], name="rate_window_by_age"),)
 
 

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from portal.models.keys import Scope
+from portal.models.users import User
+
+USER_SCOPES = frozenset({Scope.RESEARCH.value, Scope.CHAT.value, Scope.FILES.value, Scope.MCP.value})
+
 
 @dataclass(frozen=True, slots=True)
 class Principal:
     """A user, and the API key that speaks for them; no key for sessions and commands.
 
-    `scopes` are what this caller may do: a session may do all that a user may.
+    `scopes` are what this caller may do: a session may do all that a user may. `is_staff` is an
+    admin's right, which a key has by its scope only. The limits are requests per minute, None
+    while none is set.
     """
 
     user_id: int
@@ -19,3 +26,18 @@ class Principal:
     key_public_id: str = ""
     address: str | None = None
     request_id: str = ""
+    user_limit: int | None = None
+    key_limit: int | None = None
+
+
+def principal_of(user: User, *, address: str | None = None, request_id: str = "") -> Principal:
+    """A user who speaks for themselves: in a session or through a command."""
+    scopes = USER_SCOPES | {Scope.ADMIN.value} if user.is_staff else USER_SCOPES
+    return Principal(
+        user_id=user.pk,
+        scopes=scopes,
+        is_staff=user.is_staff,
+        address=address,
+        request_id=request_id,
+        user_limit=user.requests_per_minute,
+    )

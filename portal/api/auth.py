@@ -1,0 +1,113 @@
+"""Who is calling: what every door does before it does anything else.
+
+A key comes as `Authorization: Bearer`, bare `Authorization` or `x-api-key`. The lean asynchronous
+doors call `authenticate` in a thread; DRF's doors use the classes below, which do the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import Any
+
+from django.conf import settings
+from rest_framework import authentication
+from rest_framework.request import Request
+
+from portal.models.users import User
+from portal.services.keys import authenticate_key
+from portal.services.principal import Principal, principal_of
+from portal.wire.errors import Forbidden, unauthenticated
+
+
+def bearer_token(headers: Mapping[str, str]) -> str | None:
+    """The key in the request, in any of its three forms; `headers` ignores case.
+
+    Basic and other schemes carry no key of ours. Where both headers are sent, Authorization counts.
+    """
+    words = headers.get("authorization", "").split()
+    if len(words) == 2 and words[0].lower() == "bearer":
+        return words[1]
+    if len(words) == 1 and words[0].lower() != "bearer":
+        return words[0]
+    return headers.get("x-api-key", "").strip() or None if not words else None
+
+
+def client_address(headers: Mapping[str, str], peer: str | None) -> str | None:
+    """The address the request came from: the rightmost one that is no trusted proxy of ours.
+
+    `X-Forwarded-For` is believed only as far as TRUSTED_PROXIES vouch for it.
+    """
+    address = _normal(peer)
+    hops = headers.get("x-forwarded-for", "").split(",")
+    while address is not None and hops and _is_trusted(address):
+        before = _normal(hops.pop().strip())
+        if before is None:
+            break
+        address = before
+    return address
+
+
+def authenticate(headers: Mapping[str, str], peer: str | None, request_id: str = "") -> Principal:
+    """The caller. Raises Unauthenticated, or Forbidden for a disabled user."""
+    token = bearer_token(headers)
+    principal = authenticate_key(token, client_address(headers, peer), request_id) if token else None
+    if principal is None:
+        raise unauthenticated()
+    return principal
+
+
+def require_scope(principal: Principal, scope: str) -> None:
+    """Raises Forbidden when the caller's key was not made for this."""
+    if scope not in principal.scopes:
+        raise Forbidden(f"This key lacks the scope '{scope}'.")
+
+
+class KeyAuthentication(authentication.BaseAuthentication):
+    """An API key; `request.auth` is the Principal. A wrong key is refused, a missing one is not ours."""
+
+    def authenticate(self, request: Request) -> tuple[User, Principal] | None:
+        if bearer_token(request.headers) is None:
+            return None
+        principal = authenticate(request.headers, request.META.get("REMOTE_ADDR"), _request_id(request))
+        return User.objects.get(pk=principal.user_id), principal
+
+    def authenticate_header(self, request: Request) -> str:
+        return 'Bearer realm="sonde"'
+
+
+class SessionAuthentication(authentication.SessionAuthentication):
+    """A logged-in browser, with CSRF enforced; `request.auth` is the Principal."""
+
+    def authenticate(self, request: Request) -> tuple[User, Any] | None:
+        found = super().authenticate(request)
+        if found is None:
+            return None
+        user = found[0]
+        address = client_address(request.headers, request.META.get("REMOTE_ADDR"))
+        return user, principal_of(user, address=address, request_id=_request_id(request))
+
+
+def _request_id(request: Request) -> str:
+    """As the request-id middleware left it on the request."""
+    return getattr(request, "request_id", "")
+
+
+def _normal(address: str | None) -> str | None:
+    """The address as written in logs; an IPv4 address inside IPv6 is that IPv4 address."""
+    try:
+        found = ip_address((address or "").strip("[]"))
+    except ValueError:
+        return None
+    return str(getattr(found, "ipv4_mapped", None) or found)
+
+
+def _is_trusted(address: str) -> bool:
+    return any(ip_address(address) in network for network in trusted_networks(settings.TRUSTED_PROXIES))
+
+
+@cache
+def trusted_networks(proxies: tuple[str, ...]) -> tuple[IPv4Network | IPv6Network, ...]:
+    """Raises ValueError for what is neither an address nor a network."""
+    return tuple(ip_network(proxy, strict=False) for proxy in proxies)
