@@ -1,48 +1,61 @@
 """Markdown → safe HTML, once per report, by the worker (STACK §5, Markdown).
 
-Three walls, each enough alone: the parser takes no HTML, the renderer writes only what the token
-walk below allows, and nh3 lets nothing but a short list of elements through. No image, no script,
-no style attribute, no address but http and https.
+Three walls, each enough alone: the parser takes no HTML, the renderer writes only the tokens it
+gets, and nh3 lets nothing but a short list of elements through. No image, no script, no style
+attribute, no address but http and https.
+
+Citation marks travel through the parser as placeholders, so that their offsets into the text stay
+good whatever Markdown makes of the text around them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from html import unescape
-from typing import Protocol
+from html import escape, unescape
+from typing import Any, Protocol
 from urllib.parse import quote
 
 import nh3
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from research.protocol.links import find_links
 from research.protocol.outcome import Source
-from research.protocol.urls import host_label, linkable
+from research.protocol.urls import linkable
 
+# A placeholder is punctuation at both ends, as "[1]" is: emphasis around it pairs up as it would
+# around the mark. The digits between are private-use characters, taken out of the text beforehand.
 OPEN, CLOSE = "\u2045", "\u2046"
 DIGITS = "\ue0d0\ue0d1\ue0d2\ue0d3\ue0d4\ue0d5\ue0d6\ue0d7\ue0d8\ue0d9"
-_FORGED = re.compile(f"[{DIGITS}]")
-_MARK = re.compile(f"{OPEN}([{DIGITS}]+){CLOSE}")
-_BARE_URL = re.compile(r"https?://[^\s<>\"`\\^{}|]+", re.IGNORECASE)
-_HEADING = re.compile(r'<h([2-6]) id="(s-\d+)"[^>]*>(.*?)</h\1>', re.DOTALL)
+_TO_DIGITS = str.maketrans("0123456789", DIGITS)
+_FROM_DIGITS = str.maketrans(DIGITS, "0123456789")
+_UNFIT = re.compile(f"[{DIGITS}\ud800-\udfff]")
+_PLACEHOLDER = re.compile(f"{OPEN}([{DIGITS}]+){CLOSE}")
+_ESCAPED_PLACEHOLDER = re.compile("%E2%81%85((?:%EE%83%9[0-9])+)%E2%81%86")
+_HEADING = re.compile(r'<h([2-6])[^>]* id="(s-\d+)"[^>]*>(.*?)</h\1>', re.DOTALL)
+_CHIPS = re.compile(r"<sup\b.*?</sup>", re.DOTALL)
 _TAG = re.compile(r"<[^>]*>")
-_CHIP = re.compile(r"<sup\b.*?</sup>", re.DOTALL)
 _OWN_ANCHOR = re.compile(r"#source-\d+")
-BLOCKS = frozenset({"paragraph_open", "heading_open", "blockquote_open", "list_item_open", "th_open", "td_open"})
-ALLOWED: dict[str, set[str]] = {
-    "a": {"href", "data-source"}, "blockquote": {"dir"}, "br": set(), "code": {"dir"}, "del": set(),
-    "div": {"tabindex"}, "em": set(), "hr": set(), "li": {"dir"}, "ol": {"start"}, "p": {"dir"},
-    "pre": {"tabindex", "dir"}, "strong": set(), "sup": set(), "table": set(), "tbody": set(),
-    "td": {"dir"}, "th": {"dir"}, "thead": set(), "tr": set(), "ul": set(),
-} | {f"h{level}": {"id", "dir"} for level in range(2, 7)}
+
+TAGS = {
+    "a", "blockquote", "br", "code", "div", "em", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p",
+    "pre", "s", "strong", "sup", "table", "tbody", "td", "th", "thead", "tr", "ul",
+}  # fmt: skip
+ATTRIBUTES = {tag: {"dir"} for tag in TAGS} | {
+    "*": set(),  # nh3 would let `title` and `lang` through
+    "a": {"href", "data-source", "aria-label"},
+    "div": {"tabindex"},
+    "pre": {"tabindex", "dir"},
+    "ol": {"start", "dir"},
+    **{f"h{level}": {"id", "dir"} for level in range(2, 7)},
+}
 CLASSES = {"sup": {"cites"}, "div": {"table"}, "th": {"right", "center"}, "td": {"right", "center"}}
 
 
-class Span(Protocol):
-    """A citation mark as `research.protocol.citations` finds it: half-open offsets, source numbers."""
+class Mark(Protocol):
+    """A citation mark in the text: half-open offsets in code points, and the source numbers it names."""
 
     @property
     def start(self) -> int: ...
@@ -61,18 +74,189 @@ class Heading:
     text: str
 
 
-def render_report(text: str, marks: Sequence[Span], sources: Sequence[Source]) -> str:
-    """`text` as HTML, its citation `marks` as links to `#source-N`. Never raises on any text."""
+def render_report(text: str, marks: Sequence[Mark], sources: Sequence[Source]) -> str:
+    """`text` as HTML, each citation mark as links to `#source-N`. Raises nothing, whatever the text.
+
+    A mark that names no known source stays as its author wrote it.
+    """
     known = {source.number: source for source in sources}
-    usable = [mark for mark in marks if any(number in known for number in mark.numbers)]
-    written = _Writer(text, usable, known)
-    tokens = _PARSER.parse(_with_placeholders(text, usable))
-    return _clean(_PARSER.renderer.render(list(written.blocks(tokens)), _PARSER.options, {}))
+    usable = _usable(marks, known)
+    page = _Page(text, usable, known)
+    tokens = _MARKDOWN.parse(_with_placeholders(text, usable))
+    html = _MARKDOWN.renderer.render(page.rewrite(tokens), _MARKDOWN.options, {})
+    return nh3.clean(
+        html,
+        tags=TAGS,
+        attributes=ATTRIBUTES,
+        allowed_classes=CLASSES,
+        url_schemes={"http", "https"},
+        url_relative=_own_anchor,
+        link_rel="nofollow noopener noreferrer",
+    )
 
 
 def contents_of(html: str) -> list[Heading]:
-    """The headings of what `render_report` wrote, in order, as plain text."""
+    """The headings of what `render_report` wrote, in order, as plain text without marks."""
     return [
-        Heading(int(level), anchor, unescape(_TAG.sub("", _CHIP.sub("", inner))).strip())
+        Heading(int(level), anchor, unescape(_TAG.sub("", _CHIPS.sub("", inner))).strip())
         for level, anchor, inner in _HEADING.findall(html)
     ]
+
+
+def _usable(marks: Iterable[Mark], known: Mapping[int, Source]) -> list[Mark]:
+    """Marks that lead somewhere, in order, no two on the same text."""
+    found: list[Mark] = []
+    for mark in sorted(marks, key=lambda mark: mark.start):
+        free = not found or mark.start >= found[-1].end
+        if free and any(number in known for number in mark.numbers):
+            found.append(mark)
+    return found
+
+
+def _with_placeholders(text: str, marks: Sequence[Mark]) -> str:
+    text = _UNFIT.sub("\ufffd", text)
+    parts, position = [], 0
+    for index, mark in enumerate(marks):
+        parts += [text[position : mark.start], OPEN, str(index).translate(_TO_DIGITS), CLOSE]
+        position = mark.end
+    return "".join([*parts, text[position:]])
+
+
+def _own_anchor(url: str) -> str | None:
+    """Of addresses without a scheme only our own may stay: they would lead into the portal."""
+    return url if _OWN_ANCHOR.fullmatch(url) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """One report on its way from tokens to HTML."""
+
+    text: str
+    marks: Sequence[Mark]
+    known: Mapping[int, Source]
+
+    def rewrite(self, tokens: list[Token]) -> list[Token]:
+        headings = 0
+        for token in tokens:
+            if token.level == 0 and token.nesting == 1:
+                token.attrSet("dir", "auto")
+            if token.type == "heading_open":
+                headings += 1
+                token.attrSet("id", f"s-{headings}")
+            if token.type in {"heading_open", "heading_close"}:
+                token.tag = f"h{min(int(token.tag[1]) + 1, 6)}"  # the page's own title is the h1
+            elif token.type in {"th_open", "td_open"}:
+                _align(token)
+            elif token.children is not None:
+                token.children = list(self._inline(token.children))
+            else:
+                token.content = self._restore(token.content)
+        return tokens
+
+    def _inline(self, children: list[Token]) -> Iterator[Token]:
+        depth = 0
+        for token in children:
+            depth += token.nesting if token.type.startswith("link_") else 0
+            if token.type == "link_open":
+                token.attrSet("href", self._restore_escaped(str(token.attrGet("href") or "")))
+            if token.type == "text" and not depth:
+                yield from self._pieces(token.content)
+            elif token.type == "image":
+                alt = self._restore(token.content) or "image"
+                url = linkable(self._restore_escaped(str(token.attrGet("src") or "")))
+                yield from [_text(alt)] if depth or not url else _link(url, alt)
+            else:
+                token.content = self._restore(token.content)
+                yield token
+
+    def _pieces(self, content: str) -> Iterator[Token]:
+        """A stretch of text with its marks and bare addresses taken out as tokens of their own."""
+        position = 0
+        for match in _PLACEHOLDER.finditer(content):
+            yield from _linked(content[position : match.start()])
+            yield from self._cite(match[1])
+            position = match.end()
+        yield from _linked(content[position:])
+
+    def _cite(self, digits: str) -> Iterator[Token]:
+        mark = self.marks[int(digits.translate(_FROM_DIGITS))]
+        yield Token("cite", "", 0, meta={"sources": [self.known[n] for n in mark.numbers if n in self.known]})
+        unknown = [str(number) for number in mark.numbers if number not in self.known]
+        if unknown:
+            yield _text(f"[{', '.join(unknown)}]")
+
+    def _restore(self, content: str) -> str:
+        """`content` with its placeholders turned back into what the author wrote."""
+        return _PLACEHOLDER.sub(lambda match: self._written(match[1].translate(_FROM_DIGITS)), content)
+
+    def _restore_escaped(self, url: str) -> str:
+        return _ESCAPED_PLACEHOLDER.sub(lambda match: quote(self._written(match[1][8::9])), url)
+
+    def _written(self, index: str) -> str:
+        mark = self.marks[int(index)]
+        return self.text[mark.start : mark.end]
+
+
+def _text(content: str) -> Token:
+    return Token("text", "", 0, content=content)
+
+
+def _link(url: str, text: str) -> list[Token]:
+    return [Token("link_open", "a", 1, attrs={"href": url}), _text(text), Token("link_close", "a", -1)]
+
+
+def _linked(content: str) -> Iterator[Token]:
+    """Text whose bare addresses are links: Markdown by itself leaves them dead."""
+    position = 0
+    for link in find_links(content).links if "://" in content else ():
+        if link.kind == "bare":
+            yield _text(content[position : link.start])
+            yield from _link(link.url, content[link.start : link.end])
+            position = link.end
+    yield _text(content[position:])
+
+
+def _align(token: Token) -> None:
+    """Alignment as a class: a style attribute would break the Content-Security-Policy."""
+    style = str(token.attrs.pop("style", ""))
+    if align := style.removeprefix("text-align:"):
+        token.attrSet("class", align)
+
+
+def _cite_html(renderer: object, tokens: Sequence[Token], index: int, options: object, env: object) -> str:
+    sources: list[Source] = tokens[index].meta["sources"]
+    return '<sup class="cites">' + "".join(map(_chip, sources)) + "</sup>"
+
+
+def _chip(source: Source) -> str:
+    number = source.number
+    return f'<a href="#source-{number}" data-source="{number}" aria-label="Source {number}">{number}</a>'
+
+
+def _code_html(renderer: object, tokens: Sequence[Token], index: int, options: object, env: object) -> str:
+    return f'<pre tabindex="0" dir="ltr"><code>{escape(tokens[index].content)}</code></pre>\n'
+
+
+def _table_open(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: object) -> str:
+    table: str = renderer.renderToken(tokens, index, options, env)
+    return f'<div class="table" tabindex="0">{table}'
+
+
+def _table_close(renderer: object, tokens: Sequence[Token], index: int, options: object, env: object) -> str:
+    return "</table></div>\n"
+
+
+def _parser() -> MarkdownIt:
+    markdown = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    for token, rule in {
+        "cite": _cite_html,
+        "fence": _code_html,
+        "code_block": _code_html,
+        "table_open": _table_open,
+        "table_close": _table_close,
+    }.items():
+        markdown.add_render_rule(token, rule)
+    return markdown
+
+
+_MARKDOWN = _parser()
