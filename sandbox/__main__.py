@@ -1,0 +1,42 @@
+"""`python -m sandbox --database FILE [--host H] [--port P] [--mode M] [--seconds S]`: the sandbox by itself."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+from pathlib import Path
+
+import uvicorn
+
+from sandbox.app import build_app
+from sandbox.world import MODES
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m sandbox", description="A simulated Perplexity.")
+    parser.add_argument("--database", type=Path, required=True, help="SQLite file for jobs and counters")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
+    parser.add_argument("--mode", choices=MODES, help="default: as the file remembers, else legacy-live")
+    parser.add_argument(
+        "--seconds", type=float, help="usual length of a run; default $SANDBOX_SECONDS, else 8"
+    )
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Serves until SIGTERM or Ctrl+C. The URL is printed once the socket listens, so a reader may connect at once."""
+    chosen = _arguments()
+    app = build_app(chosen.database, mode=chosen.mode, seconds=chosen.seconds)
+    family = socket.AF_INET6 if ":" in chosen.host else socket.AF_INET
+    listener = socket.create_server((chosen.host, chosen.port), family=family, backlog=2048)
+    host = f"[{chosen.host}]" if ":" in chosen.host else chosen.host
+    print(f"http://{host}:{listener.getsockname()[1]}", flush=True)
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=1
+    )
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""The simulated upstreams as one ASGI application."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from sandbox.agent import AgentDoor
+from sandbox.catalog import CatalogDoor
+from sandbox.control import ControlDoor
+from sandbox.keys import account_of
+from sandbox.sonar import SonarDoor
+from sandbox.store import Store
+from sandbox.wire import refusal
+from sandbox.world import Mode, Refused, World
+
+Handler = Callable[[Request, str], Awaitable[Response]]
+_LIMITS = {"POST": 50, "GET": 6000}
+
+
+class Stamp:
+    """Puts `x-request-id` and the four rate headers on every answer (perplexity-api §1). The limits are not enforced."""
+
+    def __init__(self, app: ASGIApp, world: World) -> None:
+        self._app = app
+        self._world = world
+        self._used: dict[tuple[str, str], tuple[int, int]] = {}
+
+    def _headers(self, scope: Scope) -> dict[str, str]:
+        minute = int(self._world.clock()) // 60
+        place = (scope.get("sandbox.account", ""), scope["method"])
+        before, used = self._used.get(place, (minute, 0))
+        used = used + 1 if before == minute else 1
+        self._used[place] = (minute, used)
+        limit = _LIMITS.get(scope["method"], 50)
+        return {
+            "x-request-id": scope.get("sandbox.request_id") or str(uuid.uuid4()),
+            "x-ratelimit-limit": str(limit),
+            "x-ratelimit-remaining": str(max(0, limit - used)),
+            "x-ratelimit-used": str(used),
+            "x-ratelimit-reset": str((minute + 1) * 60),
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def stamped(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(raw=message["headers"]).update(self._headers(scope))
+            await send(message)
+
+        await self._app(scope, receive, stamped if scope["type"] == "http" else send)
+
+
+def _guarded(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        try:
+            account = account_of(request)
+            request.scope["sandbox.account"] = account
+            return await handler(request, account)
+        except Refused as refused:
+            return refused.response
+
+    return endpoint
+
+
+def _route(path: str, handler: Handler, method: str) -> Route:
+    return Route(path, _guarded(handler), methods=[method])
+
+
+def _agent_routes(door: AgentDoor) -> list[Route]:
+    found = []
+    for base in ("/v1/agent", "/v1/responses"):
+        found += [
+            _route(base, door.create, "POST"),
+            _route(base + "/{id}", door.retrieve, "GET"),
+            _route(base + "/{id}/cancel", door.cancel, "POST"),
+            _route(base + "/{id}/files", door.files, "GET"),
+            _route(base + "/{id}/files/{file}/content", door.file, "GET"),
+        ]
+    return found
+
+
+def _sonar_routes(door: SonarDoor) -> list[Route]:
+    found = []
+    for base in ("/v1/async/sonar", "/async/chat/completions"):
+        found += [
+            _route(base, door.create, "POST"),
+            _route(base, door.list, "GET"),
+            _route(base + "/{id}", door.retrieve, "GET"),
+        ]
+    for path in ("/chat/completions", "/v1/sonar", "/v1/chat/completions"):
+        found.append(_route(path, door.complete, "POST"))
+    return found
+
+
+async def _unknown(request: Request, _: Exception) -> Response:
+    return refusal(404, "not_found", "resource not found")
+
+
+def build_app(
+    database: Path,
+    *,
+    mode: Mode | None = None,
+    seconds: float | None = None,
+    edge_seconds: float = 300.0,
+    clock: Callable[[], float] = time.time,
+) -> ASGIApp:
+    """A sandbox whose jobs, counters and settings live in the given SQLite file.
+
+    `mode` and `seconds` (the usual length of a run) win over what the file remembers; `edge_seconds` is when the
+    edge cuts a synchronous Agent request.
+    """
+    world = World(Store(database), clock=clock)
+    world.load(mode, seconds)
+    catalog = CatalogDoor(world)
+    routes: Sequence[Any] = [
+        *_agent_routes(AgentDoor(world, edge_seconds)),
+        *_sonar_routes(SonarDoor(world)),
+        _route("/v1/models", catalog.models, "GET"),
+        _route("/search", catalog.search, "POST"),
+        *ControlDoor(world).routes(),
+    ]
+    return Stamp(Starlette(routes=routes, exception_handlers={404: _unknown}), world)

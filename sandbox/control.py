@@ -1,0 +1,140 @@
+"""The control door, /_sandbox/: counters and settings for tests and operators. Only the machine itself may enter."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from sandbox.bodies import read_json
+from sandbox.faults import FAULTS
+from sandbox.runs import look
+from sandbox.scenarios import MARKERS
+from sandbox.wire import refusal, reply
+from sandbox.world import MODES, QueuedFault, Refused, World
+
+_PAGE = 1000
+
+
+def _check_local(request: Request) -> None:
+    host = request.client.host if request.client else ""
+    try:
+        local = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        local = False
+    if not local:
+        raise Refused(refusal(403, "forbidden", "the control door opens only on the machine itself"))
+
+
+def _check_json(request: Request) -> None:
+    # A page in somebody's browser can post a form to a loopback address, but not JSON.
+    if request.method == "POST" and request.headers.get("content-type") != "application/json":
+        raise Refused(refusal(415, "invalid_request", "send application/json"))
+
+
+def _local(handler: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        try:
+            _check_local(request)
+            _check_json(request)
+            return await handler(request)
+        except Refused as refused:
+            return refused.response
+
+    return endpoint
+
+
+def _bad(message: str) -> Refused:
+    return Refused(refusal(400, "invalid_request", message))
+
+
+def _queued(given: Any) -> QueuedFault:
+    try:
+        fault = QueuedFault(**given)
+    except TypeError as wrong:
+        raise _bad(f"fail_next takes fault, phase, api and times: {wrong}") from wrong
+    if fault.fault not in FAULTS:
+        raise _bad(f"unknown fault {fault.fault!r}")
+    if fault.phase not in ("any", "submit", "late", "poll", "cancel", "list"):
+        raise _bad(f"unknown phase {fault.phase!r}")
+    if fault.api not in ("any", "agent", "sonar") or not isinstance(fault.times, int) or fault.times < 1:
+        raise _bad("api is any, agent or sonar, and times at least 1")
+    return fault
+
+
+class ControlDoor:
+    """What happened so far, and what shall happen next."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def routes(self) -> list[Route]:
+        table: tuple[tuple[str, Callable[[Request], Awaitable[Response]], str], ...] = (
+            ("/_sandbox", self._settings, "GET"),
+            ("/_sandbox/counts", self._counts, "GET"),
+            ("/_sandbox/jobs", self._jobs, "GET"),
+            ("/_sandbox/markers", self._markers, "GET"),
+            ("/_sandbox/settings", self._set, "POST"),
+            ("/_sandbox/reset", self._reset, "POST"),
+        )
+        return [Route(path, _local(handler), methods=[method]) for path, handler, method in table]
+
+    async def _settings(self, _: Request) -> Response:
+        world = self._world
+        queued = [asdict(fault) for fault in world.queued]
+        return reply(
+            200, {"sandbox": True, "mode": world.mode, "seconds": world.seconds, "fail_next": queued}
+        )
+
+    async def _counts(self, _: Request) -> Response:
+        names = ("api", "idempotency_key", "question", "received", "accepted")
+        rows = [dict(zip(names, row, strict=True)) for row in self._world.store.submissions()]
+        return reply(
+            200,
+            {"totals": self._world.store.totals(), "calls": self._world.store.tallies(), "submissions": rows},
+        )
+
+    async def _jobs(self, request: Request) -> Response:
+        """All jobs, newest first, a thousand a page; `before` takes the last `seq` seen."""
+        before = request.query_params.get("before", "")
+        now = self._world.clock()
+        rows = []
+        for job in self._world.store.jobs(_PAGE, int(before) if before.isdigit() else None):
+            row = asdict(job)
+            del row["body"], row["fingerprint"]
+            rows.append({**row, "state": look(job, now).state})
+        return reply(200, {"jobs": rows})
+
+    async def _markers(self, _: Request) -> Response:
+        return reply(200, {name: marker.meaning for name, marker in MARKERS.items()})
+
+    async def _set(self, request: Request) -> Response:
+        """Takes any of `mode`, `seconds` and `fail_next` (one fault, a list of them, or [] to clear)."""
+        world = self._world
+        given = await read_json(request)
+        if not isinstance(given, dict) or set(given) - {"mode", "seconds", "fail_next"}:
+            raise _bad("settings are mode, seconds and fail_next")
+        mode, seconds = given.get("mode", world.mode), given.get("seconds", world.seconds)
+        if mode not in MODES:
+            raise _bad(f"mode is one of {', '.join(MODES)}")
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= 86400:
+            raise _bad("seconds is a number from 0 to 86400")
+        faults = given.get("fail_next")
+        added = [
+            _queued(fault) for fault in (faults if isinstance(faults, list) else [faults] if faults else [])
+        ]
+        world.mode, world.seconds = mode, seconds
+        world.queued = [] if faults == [] else [*world.queued, *added]
+        world.save()
+        return await self._settings(request)
+
+    async def _reset(self, request: Request) -> Response:
+        """Forgets jobs, counters and settings."""
+        self._world.store.clear()
+        self._world.load(None, None)
+        return await self._settings(request)

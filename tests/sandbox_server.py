@@ -1,0 +1,185 @@
+"""A real sandbox for tests: `python -m sandbox` as its own process, on one port and one file over all its lives.
+
+with SandboxServer(tmp_path / "sandbox.sqlite3", seconds=0.3) as sandbox:
+    ...                        # sandbox.url, sandbox.key
+    sandbox.kill()             # SIGKILL
+    sandbox.start()            # the same port, the same jobs
+    assert sandbox.counts().agent_submissions(question) == 1
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.request import ProxyHandler, Request, build_opener
+
+ROOT = Path(__file__).resolve().parent.parent
+_OPENER = build_opener(ProxyHandler({}))
+_START_SECONDS = 20.0
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """Submissions of one question (and key) to one API: how many reached the sandbox, how many became jobs."""
+
+    api: str
+    idempotency_key: str
+    question: str
+    received: int
+    accepted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The sandbox's counters; they outlive its death."""
+
+    submissions: tuple[Submission, ...]
+    totals: dict[str, int]
+    calls: dict[str, int]
+
+    def agent_submissions(self, question: str) -> int:
+        """POSTs to the Agent API with exactly this question that reached the sandbox."""
+        return sum(row.received for row in self.submissions if (row.api, row.question) == ("agent", question))
+
+    def agent_jobs(self, question: str) -> int:
+        """Runs that the Agent API made for exactly this question."""
+        return sum(row.accepted for row in self.submissions if (row.api, row.question) == ("agent", question))
+
+    def sonar_submissions(self, key: str) -> int:
+        """POSTs to the asynchronous Sonar API with this idempotency key that reached the sandbox."""
+        return sum(
+            row.received for row in self.submissions if (row.api, row.idempotency_key) == ("sonar", key)
+        )
+
+    def sonar_jobs(self, key: str) -> int:
+        """Jobs that the asynchronous Sonar API made for this idempotency key: never more than one."""
+        return sum(
+            row.accepted for row in self.submissions if (row.api, row.idempotency_key) == ("sonar", key)
+        )
+
+
+class SandboxServer:
+    """Starts, stops, kills and questions one sandbox. `seconds` is the usual length of a run."""
+
+    key = "pplx-sandbox"
+
+    def __init__(
+        self, database: Path, *, seconds: float | None = 0.3, mode: str | None = None, port: int | None = None
+    ) -> None:
+        self.database = database
+        self.seconds = seconds
+        self.mode = mode
+        self.port = port or free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _command(self) -> list[str]:
+        command = [
+            sys.executable,
+            "-m",
+            "sandbox",
+            "--database",
+            str(self.database),
+            "--port",
+            str(self.port),
+        ]
+        if self.seconds is not None:
+            command += ["--seconds", str(self.seconds)]
+        return command + (["--mode", self.mode] if self.mode else [])
+
+    def start(self) -> None:
+        """Starts the process and waits until it answers; raises RuntimeError when it dies or stays silent."""
+        assert self._process is None, "the sandbox is already running"
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        self._process = subprocess.Popen(
+            self._command(), cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, start_new_session=True
+        )
+        until = time.monotonic() + _START_SECONDS
+        while time.monotonic() < until:
+            if self._process.poll() is not None:
+                break
+            try:
+                self.control("")
+                return
+            except OSError:
+                time.sleep(0.02)
+        self.kill()
+        raise RuntimeError("the sandbox did not start")
+
+    def stop(self) -> None:
+        """Ends the process with SIGTERM, with SIGKILL after five seconds."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+    def kill(self) -> None:
+        """SIGKILL: the process gets no chance to write anything more."""
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+        self._process = None
+
+    def control(self, path: str, body: dict[str, Any] | None = None) -> Any:
+        """One call through the control door; a body makes it a POST."""
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"content-type": "application/json"}
+        address = f"{self.url}/_sandbox{'/' + path if path else ''}"
+        with _OPENER.open(Request(address, data, headers), timeout=10) as answer:
+            return json.load(answer)
+
+    def settings(self, **values: Any) -> None:
+        """Sets any of `mode`, `seconds` and `fail_next` at run time."""
+        self.control("settings", values)
+
+    def fail_next(self, fault: str, *, phase: str = "any", api: str = "any", times: int = 1) -> None:
+        """The next `times` calls of a phase (submit, late, poll, cancel, list) meet a fault."""
+        self.settings(fail_next={"fault": fault, "phase": phase, "api": api, "times": times})
+
+    def reset(self) -> None:
+        """Forgets jobs, counters and settings."""
+        self.control("reset", {})
+
+    def counts(self) -> Counts:
+        found = self.control("counts")
+        rows = tuple(Submission(**row) for row in found["submissions"])
+        return Counts(rows, found["totals"], found["calls"])
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """The newest thousand jobs with their state, polls and cancels, newest first."""
+        found: list[dict[str, Any]] = self.control("jobs")["jobs"]
+        return found
