@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from urllib.parse import unquote, urlsplit
 
 from dotenv import dotenv_values
+from kombu import Queue
 
 from portal.env import Env, EnvError
 
@@ -309,8 +310,11 @@ CELERY_BEAT_SCHEDULE = {
     "sweep": {"task": "research.sweep", "schedule": 1.0, "options": {"expires": 5, "queue": "drive"}},
     "tidy": {"task": "research.tidy", "schedule": 3600.0, "options": {"expires": 600, "queue": "maint"}},
 }
+CELERY_TASK_QUEUES = (Queue("drive"), Queue("maint"))
 CELERY_TASK_DEFAULT_QUEUE = "drive"
-CELERY_TASK_QUEUES_NAMES = ("drive", "maint")
+# Workers are watched by their heartbeat row; a control channel would be one more open door.
+CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
+CELERY_BEAT_ENABLE_REMOTE_CONTROL = False
 
 LOGGING: dict[str, Any] = {
     "version": 1,

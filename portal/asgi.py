@@ -1,0 +1,59 @@
+"""The ASGI application: sockets, pages and APIs, and a lifespan that owns what runs beside them.
+
+`uvicorn portal.asgi:application` is a whole portal in embedded mode, as `manage.py up` is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+from django.core.asgi import get_asgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
+django_application: Any = get_asgi_application()
+
+# What follows needs Django set up.
+from channels.auth import AuthMiddleware  # noqa: E402
+from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E402
+from channels.sessions import CookieMiddleware, SessionMiddleware  # noqa: E402
+
+from portal.celery import app as celery_application  # noqa: E402
+from portal.embedded import Embedded, FolderInUse  # noqa: E402
+from portal.live import consumer, publish  # noqa: E402
+
+# Requests ring tasks by name: the application that knows the broker has to be the process's.
+celery_application.set_default()
+
+page_socket: Any = AllowedHostsOriginValidator(
+    CookieMiddleware(SessionMiddleware(AuthMiddleware(consumer.PageSocket.as_asgi())))
+)
+
+
+async def application(scope: Any, receive: Any, send: Any) -> None:
+    if scope["type"] == "http":
+        await django_application(scope, receive, send)
+    elif scope["type"] == "lifespan":
+        await lifespan(receive, send)
+    elif scope["path"] == consumer.PATH:
+        await page_socket(scope, receive, send)
+    else:
+        await send({"type": "websocket.close"})
+
+
+async def lifespan(receive: Any, send: Any) -> None:
+    """Start the parts before the first request is taken, stop them after the last is answered."""
+    await receive()
+    parts = Embedded()
+    publish.use_loop(asyncio.get_running_loop())
+    try:
+        await asyncio.to_thread(parts.start)
+    except FolderInUse as error:
+        await send({"type": "lifespan.startup.failed", "message": str(error)})
+        return
+    await send({"type": "lifespan.startup.complete"})
+    await receive()
+    publish.use_loop(None)
+    await asyncio.to_thread(parts.stop)
+    await send({"type": "lifespan.shutdown.complete"})

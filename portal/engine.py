@@ -1,0 +1,121 @@
+"""Celery's worker and beat as threads of this process, started and stopped by us.
+
+Both modes use the same two: embedded mode runs them beside the web server, cluster mode alone in
+processes of their own. Celery's programs would bring signal handlers, a banner and a schedule
+file; the objects below them run outside the main thread as well (STACK §2.2.4).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from celery.beat import Scheduler, Service
+from celery.worker import state
+from celery.worker.worker import WorkController
+
+from portal.celery import app
+
+log = logging.getLogger(__name__)
+
+DRAIN_SECONDS = 20.0
+START_SECONDS = 30.0
+PAUSES = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+"""Seconds before each new start of a part that ended by itself; the last repeats."""
+STEADY_SECONDS = 60.0
+"""A part that ran this long is started anew without a memory of earlier ends."""
+
+
+class Part:
+    """Something that runs in a thread until it is stopped, and is started anew when it ends earlier."""
+
+    name = ""
+
+    def __init__(self) -> None:
+        self.ready = threading.Event()
+        self.stopping = threading.Event()
+        self.thread = threading.Thread(target=self._keep, name=self.name, daemon=True)
+
+    def run(self) -> None:
+        """The work itself; comes back soon after `interrupt`."""
+        raise NotImplementedError
+
+    def interrupt(self) -> None:
+        raise NotImplementedError
+
+    def start(self) -> None:
+        self.thread.start()
+
+    def wait_until_ready(self) -> bool:
+        return self.ready.wait(START_SECONDS)
+
+    def stop(self, seconds: float = DRAIN_SECONDS) -> bool:
+        """Let it finish what it is doing; False when it was still busy after `seconds`."""
+        if not self.thread.is_alive():
+            return True
+        self.stopping.set()
+        self.interrupt()
+        self.thread.join(seconds)
+        return not self.thread.is_alive()
+
+    def _keep(self) -> None:
+        ends = 0
+        while not self.stopping.is_set():
+            started = time.monotonic()
+            self._try(self.run)
+            if self.stopping.is_set():
+                return
+            ends = 0 if time.monotonic() - started > STEADY_SECONDS else ends + 1
+            log.error("the %s ended by itself and is started anew", self.name)
+            self.stopping.wait(PAUSES[min(ends, len(PAUSES)) - 1])
+
+    def _try(self, run: Callable[[], None]) -> None:
+        try:
+            run()
+        except Exception:
+            log.exception("the %s failed", self.name)
+
+
+class Worker(Part):
+    """Runs tasks of every queue in `concurrency` threads."""
+
+    name = "worker"
+
+    def __init__(self, concurrency: int) -> None:
+        super().__init__()
+        self.concurrency = concurrency
+
+    def run(self) -> None:
+        state.should_stop = None
+        WorkController(
+            app=app,
+            pool_cls="threads",
+            concurrency=self.concurrency,
+            without_heartbeat=True,
+            without_mingle=True,
+            without_gossip=True,
+            ready_callback=lambda consumer: self.ready.set(),
+        ).start()
+
+    def interrupt(self) -> None:
+        state.should_stop = 0
+        # The memory transport looks up only when a message arrives or after two seconds: send one
+        # that every Celery knows and that does nothing.
+        if app.connection_for_write().transport_cls == "memory":
+            app.send_task("celery.accumulate")
+
+
+class Beat(Part):
+    """Rings the periodic tasks; its schedule is in memory, where a restart rings them anew."""
+
+    name = "beat"
+
+    def run(self) -> None:
+        self.service = Service(app, max_interval=1, scheduler_cls=Scheduler)
+        self.ready.set()
+        self.service.start()
+
+    def interrupt(self) -> None:
+        self.service.stop()
