@@ -1,0 +1,55 @@
+"""How a run looks on a terminal: a progress line, a report, an exit code. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from research.protocol.answer import ReportView, RunView
+
+EXIT_CODES = {"completed": 0, "failed": 1, "incomplete": 3, "cancelled": 4}
+"""2 is kept for wrong usage, 130 for a person who stopped watching."""
+AWAITED = {"queued": "waiting for a worker", "in_progress": "researching"}
+
+
+def exit_code(status: str) -> int:
+    return EXIT_CODES.get(status, 1)
+
+
+def progress_line(progress: dict[str, Any], status: str, elapsed: int, usual: int) -> tuple[str, str]:
+    """(what is going on, the clock). `elapsed` and `usual` are seconds."""
+    words = [AWAITED.get(status, status)]
+    for name, one, many in (
+        ("query_count", "search", "searches"),
+        ("page_count", "page", "pages"),
+        ("characters", "character written", "characters written"),
+    ):
+        count = progress.get(name)
+        if count:
+            words.append(f"{count} {one if count == 1 else many}")
+    return ", ".join(words), f"{clock(elapsed)} of about {clock(usual)}"
+
+
+def clock(seconds: int) -> str:
+    minutes, rest = divmod(max(seconds, 0), 60)
+    return f"{minutes}:{rest:02}"
+
+
+def report_text(view: RunView) -> str:
+    """The report in Markdown, then its sources and whatever a reader must know; "" without one."""
+    report = view.report
+    if report is None:
+        return ""
+    parts = [report.text.rstrip(), *_sources(report), *(f"> {notice}" for notice in report.notices)]
+    if view.sandbox:
+        parts.append("> Sandbox: this report is simulated. No research was made.")
+    return "\n\n".join(parts)
+
+
+def _sources(report: ReportView) -> list[str]:
+    if not report.sources:
+        return []
+    lines = [
+        f"{source.number}. {source.title or source.url} <{source.url}> ({source.provenance})"
+        for source in report.sources
+    ]
+    return ["## Sources", "\n".join(lines)]
