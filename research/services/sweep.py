@@ -5,9 +5,7 @@ Runs every second in each beat; two beats do no harm, since a ring only says "lo
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
-from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
@@ -33,19 +31,6 @@ def sweep() -> None:
         ring("research.stop", str(run_id))
     if advance.due_to_poll(now).exists():
         ring("research.poll")
-
-
-def drive() -> None:
-    """Do all due work here and now, for a command that runs without a server."""
-    now = timezone.now()
-    _each(advance.submit, list(advance.due_to_submit(now).values_list("pk", flat=True)[:A_PASS]))
-    _each(advance.stop, list(advance.due_to_stop(now).values_list("pk", flat=True)[:A_PASS]))
-    advance.poll()
-
-
-def _each(step: Callable[[UUID], None], runs: list[UUID]) -> None:
-    for run_id in runs:
-        step(run_id)
 
 
 def tidy() -> int:

@@ -169,4 +169,6 @@ def deliver(text: str, out: Path | None) -> None:
         out.write_text(f"{text}\n", encoding="utf-8")
     except OSError as error:
         sys.stdout.write(f"{text}\n")
-        raise CommandError(f"--out: {error.strerror}; the report is on standard output", returncode=2) from None
+        raise CommandError(
+            f"--out: {error.strerror}; the report is on standard output", returncode=2
+        ) from None
