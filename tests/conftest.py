@@ -13,19 +13,19 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from django.db import connections
+from django.test import TransactionTestCase
 from psycopg import sql
 
 from tests import environment
 from tests.browser import BrowserError, find_chromium
 
 environment.clean_environment()
+environment.set_up_django()
 
-import django  # noqa: E402 -- reads the environment made above
+from tests.database import let_tests_empty_the_database  # noqa: E402
 
-django.setup()
-
-from django.db import connections  # noqa: E402
-from django.test import TransactionTestCase  # noqa: E402
+let_tests_empty_the_database()
 
 DATABASE_FIXTURES = {"db", "transactional_db", "django_db_reset_sequences", "django_db_serialized_rollback"}
 SERVER_FIXTURES = {"postgres_url", "new_postgres_url", "valkey_url"}

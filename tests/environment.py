@@ -14,6 +14,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
+import django
+import pytest
+from django.conf import settings
+
 from tests.services import running
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,11 +41,20 @@ def clean_environment() -> None:
         os.environ.pop(name, None)
     os.environ |= {
         "SONDE_ENV_FILE": "",
-        "DJANGO_SETTINGS_MODULE": "portal.settings",
         "DATA_DIR": str(process_folder() / "data"),
     }
     if ENGINE == "postgres":
         os.environ |= {"SONDE_MODE": "cluster", "DATABASE_URL": postgres_url(), "REDIS_URL": valkey_url()}
+
+
+def set_up_django() -> None:
+    """Load the settings from this very environment. The variable does not stay: pytest-django in an
+    xdist worker would take it for a wish to load them before the worker has cleaned its environment."""
+    if settings.configured:
+        raise pytest.UsageError("the settings were read too early: unset DJANGO_SETTINGS_MODULE")
+    os.environ["DJANGO_SETTINGS_MODULE"] = "portal.settings"
+    django.setup()
+    del os.environ["DJANGO_SETTINGS_MODULE"]
 
 
 def run_folder() -> Path:

@@ -1,0 +1,105 @@
+"""What bin/test runs: the suite on SQLite, then what touches the database again on PostgreSQL.
+
+One PostgreSQL serves both passes and all workers; it ends with this process, however that ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+from tests.browser import BrowserError, find_chromium, install_chromium
+from tests.services import ServiceError, running
+
+ROOT = Path(__file__).resolve().parent.parent
+PASSES = {"sqlite": "SQLite", "postgres": "PostgreSQL and Valkey"}
+NOTHING_COLLECTED = 5
+
+
+def parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    parser = argparse.ArgumentParser(
+        prog="bin/test",
+        description="Run the tests on SQLite and on PostgreSQL with Valkey. Other arguments go to pytest.",
+        epilog="TEST_DATABASE_URL and TEST_REDIS_URL name servers to use instead of those out of wheels; "
+        "CHROME names the Chromium.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--quick", action="store_true", help="only what needs no server, browser or process: under a minute")
+    parser.add_argument("--no-browser", action="store_true", help="leave the browser tests out, and say which")
+    parser.add_argument("--engine", choices=PASSES, action="append", help="only this pass")
+    parser.add_argument("--from", dest="caller", default=str(ROOT), help=argparse.SUPPRESS)
+    return parser.parse_known_args(arguments)
+
+
+def find_paths(arguments: list[str], caller: Path) -> list[str]:
+    """Paths as the caller's folder sees them; everything else as it is."""
+    return [str(caller / word) if (caller / word.split("::")[0]).exists() else word for word in arguments]
+
+
+def pytest_command(options: argparse.Namespace, rest: list[str]) -> list[str]:
+    command = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "worksteal"]
+    if options.quick:
+        command.append("--quick")
+    if options.no_browser:
+        command.append("--no-browser")
+    return [*command, *find_paths(rest, Path(options.caller))]
+
+
+def environment_for_tests(options: argparse.Namespace, stack: ExitStack) -> dict[str, str]:
+    """The servers and the browser, ready, told by environment."""
+    environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+    if options.quick:
+        return environment
+    if "TEST_DATABASE_URL" not in environment:
+        environment["TEST_DATABASE_URL"] = stack.enter_context(running("postgres"))
+    if not options.no_browser:
+        environment["CHROME"] = find_chromium() or install_chromium()
+    return environment
+
+
+def run_pass(engine: str, command: list[str], environment: dict[str, str]) -> int:
+    print(f"sonde: tests on {PASSES[engine]}", flush=True)
+    with subprocess.Popen(command, cwd=ROOT, env={**environment, "SONDE_TEST_ENGINE": engine}) as tests:
+        try:
+            return tests.wait()
+        except BaseException:
+            tests.terminate()
+            raise
+
+
+def main(arguments: list[str]) -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    options, rest = parse(arguments)
+    engines = options.engine or (["sqlite"] if options.quick else list(PASSES))
+    command = pytest_command(options, rest)
+    with ExitStack() as stack:
+        try:
+            environment = environment_for_tests(options, stack)
+        except ServiceError as error:
+            print(f"sonde: {error}", file=sys.stderr)
+            return 1
+        except BrowserError as error:
+            print(f"sonde: no Chromium for the browser tests: {error}; install one, set CHROME, "
+                  "or pass --no-browser to leave them out", file=sys.stderr)
+            return 1
+        results = {engine: run_pass(engine, command, environment) for engine in engines}
+    return verdict(results)
+
+
+def verdict(results: dict[str, int]) -> int:
+    """0 when every pass that ran tests passed, and at least one did."""
+    words = {0: "passed", NOTHING_COLLECTED: "no test"}
+    for engine, code in results.items():
+        print(f"sonde: {PASSES[engine]}: {words.get(code, 'failed')}")
+    if set(results.values()) == {NOTHING_COLLECTED}:
+        return NOTHING_COLLECTED
+    return next((code for code in results.values() if code not in words), 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
