@@ -1,8 +1,12 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Any
 
 from django.apps import AppConfig
+from django.db.models.signals import post_migrate
+
+from portal.services import ledger_guard
 
 
 class PortalConfig(AppConfig):
@@ -14,3 +18,10 @@ class PortalConfig(AppConfig):
         for module in ("users", "teams", "keys", "ledger", "audit", "system"):
             import_module(f"portal.models.{module}")
         super().import_models()
+
+    def ready(self) -> None:
+        post_migrate.connect(guard_ledger, sender=self, dispatch_uid="portal.guard_ledger")
+
+
+def guard_ledger(using: str, **signal: Any) -> None:
+    ledger_guard.install(using)

@@ -35,12 +35,16 @@ left_out: list[str] = []
 def pytest_configure(config: pytest.Config) -> None:
     if environment.ENGINE == "sqlite":
         # On a file as in life: in memory, threads would share one connection's locks.
-        connections["default"].settings_dict["TEST"]["NAME"] = str(environment.process_folder() / "tests.sqlite3")
+        connections["default"].settings_dict["TEST"]["NAME"] = str(
+            environment.process_folder() / "tests.sqlite3"
+        )
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--no-browser", action="store_true", help="leave the browser tests out, and say which")
-    parser.addoption("--quick", action="store_true", help="leave out journeys, servers, browsers and `slow` tests")
+    parser.addoption(
+        "--quick", action="store_true", help="leave out journeys, servers, browsers and `slow` tests"
+    )
 
 
 def touches_database(item: pytest.Item) -> bool:

@@ -37,7 +37,7 @@ class Credential(models.Model):
 
 
 class RateWindow(models.Model):
-    """Requests of one subject (`user:7`, `key:abc`) in one minute or day; swept when past."""
+    """Requests of one subject (`user:7`, `key:3`) in one minute; each new minute clears the old away."""
 
     subject = models.CharField(max_length=80)
     starts_at = models.DateTimeField()
@@ -46,7 +46,6 @@ class RateWindow(models.Model):
     class Meta:
         app_label = "portal"
         constraints = (models.UniqueConstraint(fields=["subject", "starts_at"], name="rate_window_once"),)
-        indexes = (models.Index(fields=["starts_at"], name="rate_window_by_age"),)
 
 
 class Heartbeat(models.Model):

@@ -1,0 +1,165 @@
+"""Requests per minute, of a user and of a key, exact over all processes (SPEC 2.4, 10.6).
+
+A limit counts in fixed minutes. The counts live in one Redis script where there is a Redis, else,
+and while it is away, in the database; a request counts in all of its windows or, refused, in none.
+Nothing is asked of either for a caller without limits.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.utils import timezone
+from redis import Redis, RedisError
+
+from portal.models.system import RateWindow
+from portal.services.principal import Principal
+from portal.wire.errors import rate_limited
+
+log = logging.getLogger(__name__)
+
+MINUTE = timedelta(minutes=1)
+REDIS_PATIENCE = 0.5
+REDIS_REST = 5.0
+"""Seconds to wait for an answer, and before a Redis that gave none is asked again."""
+
+# Counts the request in every window and returns the counts, or, when one is full, counts it in
+# none and returns minus its place.
+SCRIPT = """
+for place, window in ipairs(KEYS) do
+    if tonumber(redis.call('GET', window) or '0') >= tonumber(ARGV[place + 1]) then return {-place} end
+end
+local counts = {}
+for place, window in ipairs(KEYS) do
+    counts[place] = redis.call('INCR', window)
+    redis.call('EXPIRE', window, ARGV[1])
+end
+return counts
+"""
+UPSERT = """
+INSERT INTO portal_ratewindow AS kept (subject, starts_at, count) VALUES (%s, %s, 1)
+ON CONFLICT (subject, starts_at) DO UPDATE SET count = kept.count + 1 WHERE kept.count < %s
+RETURNING count
+"""
+
+# When Redis did not answer: until then the database counts. One process's own observation.
+_redis_away_until = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What is counted: `user:7` may make `limit` requests a minute."""
+
+    subject: str
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class LimitState:
+    """The tightest of the caller's limits after this request; None while there is none."""
+
+    limit: int | None = None
+    remaining: int = 0
+    reset: int = 0
+    """Seconds until the window ends."""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        if self.limit is None:
+            return {}
+        return {
+            "x-ratelimit-limit-requests": str(self.limit),
+            "x-ratelimit-remaining-requests": str(self.remaining),
+            "x-ratelimit-reset-requests": f"{self.reset}s",
+        }
+
+
+class _Full(Exception):
+    """A window is full; `place` is its place among the windows."""
+
+    def __init__(self, place: int) -> None:
+        self.place = place
+
+
+def admit_request(principal: Principal) -> LimitState:
+    """Count this request. Raises RateLimited with Retry-After, and then counts nothing."""
+    windows = _windows(principal)
+    if not windows:
+        return LimitState()
+    now = timezone.now()
+    start = now.replace(second=0, microsecond=0)
+    reset = max(1, 60 - now.second)
+    try:
+        counts = _count(windows, start)
+    except _Full as full:
+        problem = rate_limited(reset)
+        state = LimitState(windows[full.place].limit, 0, reset)
+        problem.headers = {**problem.headers, **state.headers}
+        raise problem from None
+    left = [(window.limit - count, window.limit) for window, count in zip(windows, counts, strict=True)]
+    remaining, limit = min(left)
+    return LimitState(limit, remaining, reset)
+
+
+def _windows(who: Principal) -> list[Window]:
+    """Always in the same order, so that two requests never wait for each other in a circle."""
+    windows = []
+    if who.key_limit is not None:
+        windows.append(Window(f"key:{who.key_id}", who.key_limit))
+    if who.user_limit is not None:
+        windows.append(Window(f"user:{who.user_id}", who.user_limit))
+    return windows
+
+
+def _count(windows: Sequence[Window], start: datetime) -> list[int]:
+    global _redis_away_until
+    if settings.REDIS_URL and time.monotonic() >= _redis_away_until:
+        try:
+            return _count_in_redis(windows, start)
+        except RedisError as error:
+            log.warning("limits are counted in the database: %s", type(error).__name__)
+            _redis_away_until = time.monotonic() + REDIS_REST
+    return _count_in_database(windows, start)
+
+
+def _count_in_redis(windows: Sequence[Window], start: datetime) -> list[int]:
+    keys = [f"sonde.rate.{window.subject}.{start:%Y%m%d%H%M}" for window in windows]
+    limits = [window.limit for window in windows]
+    counts = _redis(settings.REDIS_URL).eval(SCRIPT, len(keys), *keys, 120, *limits)
+    assert isinstance(counts, list)
+    if counts[0] < 0:
+        raise _Full(-counts[0] - 1)
+    return [int(count) for count in counts]
+
+
+@cache
+def _redis(url: str) -> Redis:
+    return Redis.from_url(url, socket_timeout=REDIS_PATIENCE, socket_connect_timeout=REDIS_PATIENCE)
+
+
+@transaction.atomic
+def _count_in_database(windows: Sequence[Window], start: datetime) -> list[int]:
+    """A full window takes back, with the transaction, what was counted in the ones before it."""
+    return [_count_row(place, window, start) for place, window in enumerate(windows)]
+
+
+def _count_row(place: int, window: Window, start: datetime) -> int:
+    if window.limit <= 0:
+        raise _Full(place)
+    with connection.cursor() as cursor:
+        moment = connection.ops.adapt_datetimefield_value(start)
+        cursor.execute(UPSERT, [window.subject, moment, window.limit])
+        row = cursor.fetchone()
+    if row is None:
+        raise _Full(place)
+    if row[0] == 1:
+        # The first of its minute clears away the minutes before: one row stays for each subject.
+        RateWindow.objects.filter(subject=window.subject, starts_at__lt=start).delete()
+    return int(row[0])

@@ -1,0 +1,142 @@
+"""People and teams: made, disabled, found. A new user has a team and an account from the start."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from decimal import Decimal
+
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.db import IntegrityError, transaction
+
+from portal.models.teams import Membership, Team
+from portal.models.users import User
+from portal.services import audit, ledger
+from portal.services.errors import Invalid
+from portal.services.principal import Principal
+
+FIRST_EMAIL = "admin@localhost"
+FIRST_CREDITS = Decimal(1000)
+FIRST_TEAM = "Team"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What a caller may know of themselves; `team` is "" for those without one."""
+
+    email: str
+    name: str
+    team: str
+    balance: ledger.Balance
+
+
+@transaction.atomic
+def create_user(
+    email: str,
+    *,
+    password: str | None = None,
+    name: str = "",
+    is_admin: bool = False,
+    team: Team | None = None,
+    role: str = Membership.Role.MEMBER,
+    credits: Decimal | None = None,
+    actor: Principal | None = None,
+) -> User:
+    """A user of `team` (else of the oldest one) with the plan's allowance, or exactly `credits`.
+
+    Without a password the user cannot log in, only use keys. Raises Invalid: `email`, `password`.
+    """
+    email = checked_email(email)
+    if password is not None:
+        check_password(password, User(email=email, name=name))
+    try:
+        with transaction.atomic():
+            user = User.objects.create_user(
+                email, password, name=name, is_staff=is_admin, is_superuser=is_admin
+            )
+    except IntegrityError:
+        raise Invalid(f"{email} is a user already", "email") from None
+    team = team or first_team()
+    Membership.objects.create(user=user, team=team, role=role)
+    ledger.open_account(user, credits=credits, actor_id=actor.user_id if actor else None)
+    audit.record(actor, "user.created", f"user:{user.pk}", email=email, team=team.name, admin=is_admin)
+    return user
+
+
+def ensure_first_admin(email: str = FIRST_EMAIL) -> tuple[User, str] | None:
+    """The first admin, with a password to show once; None when there is an admin already."""
+    if User.objects.filter(is_staff=True).exists():
+        return None
+    password = new_password()
+    try:
+        user = create_user(
+            email, password=password, is_admin=True, role=Membership.Role.LEAD, credits=FIRST_CREDITS
+        )
+    except Invalid:
+        if User.objects.filter(is_staff=True).exists():
+            return None  # Another process was faster.
+        raise
+    return user, password
+
+
+@transaction.atomic
+def set_active(user: User, active: bool, *, actor: Principal | None) -> bool:
+    """Disable a user, whose keys and sessions stop at once, or let them back in.
+
+    False when nothing was to do.
+    """
+    if not User.objects.filter(pk=user.pk, is_active=not active).update(is_active=active):
+        return False
+    user.is_active = active
+    audit.record(actor, "user.enabled" if active else "user.disabled", f"user:{user.pk}", email=user.email)
+    return True
+
+
+def find_or_make_team(name: str) -> Team:
+    """Raises Invalid for a name that no team can have."""
+    name = " ".join(name.split())
+    if not 0 < len(name) <= 120:
+        raise Invalid("a team needs a name of 1 to 120 characters", "team")
+    return Team.objects.get_or_create(name=name)[0]
+
+
+def first_team() -> Team:
+    """The team of those for whom none was named."""
+    return Team.objects.order_by("pk").first() or find_or_make_team(FIRST_TEAM)
+
+
+def account_of(user_id: int) -> Account:
+    """Raises User.DoesNotExist."""
+    row = User.objects.filter(pk=user_id).values_list("email", "name", "membership__team__name").get()
+    email, name, team = row
+    return Account(email, name, team or "", ledger.balance_of(user_id))
+
+
+def find_user(email: str) -> User:
+    """For operators, who name people by email. Raises Invalid."""
+    user = User.objects.filter(email__iexact=email.strip()).first()
+    if user is None:
+        raise Invalid(f"no user has the email {email.strip()!r}", "email")
+    return user
+
+
+def new_password() -> str:
+    return secrets.token_urlsafe(12)
+
+
+def checked_email(email: str) -> str:
+    email = email.strip().lower()
+    try:
+        validate_email(email)
+    except ValidationError:
+        raise Invalid(f"{email!r} is not an email address", "email") from None
+    return email
+
+
+def check_password(password: str, user: User) -> None:
+    try:
+        validate_password(password, user)
+    except ValidationError as error:
+        raise Invalid(" ".join(error.messages), "password") from None
