@@ -11,16 +11,17 @@ good whatever Markdown makes of the text around them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape, unescape
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote
 
 import nh3
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from research.protocol.attribution import Mark
 from research.protocol.links import find_links
 from research.protocol.outcome import Source
 from research.protocol.urls import linkable
@@ -41,7 +42,7 @@ _OWN_ANCHOR = re.compile(r"#source-\d+")
 
 TAGS = {
     "a", "blockquote", "br", "code", "div", "em", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p",
-    "pre", "s", "strong", "sup", "table", "tbody", "td", "th", "thead", "tr", "ul",
+    "pre", "s", "span", "strong", "sup", "table", "tbody", "td", "th", "thead", "tr", "ul",
 }  # fmt: skip
 ATTRIBUTES = {tag: {"dir"} for tag in TAGS} | {
     "*": set(),  # nh3 would let `title` and `lang` through
@@ -51,18 +52,7 @@ ATTRIBUTES = {tag: {"dir"} for tag in TAGS} | {
     "ol": {"start", "dir"},
     **{f"h{level}": {"id", "dir"} for level in range(2, 7)},
 }
-CLASSES = {"sup": {"cites"}, "div": {"table"}, "th": {"right", "center"}, "td": {"right", "center"}}
-
-
-class Mark(Protocol):
-    """A citation mark in the text: half-open offsets in code points, and the source numbers it names."""
-
-    @property
-    def start(self) -> int: ...
-    @property
-    def end(self) -> int: ...
-    @property
-    def numbers(self) -> Sequence[int]: ...
+CLASSES = {"span": {"unsure"}, "sup": {"cites"}, "div": {"table"}, "th": {"right", "center"}, "td": {"right", "center"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +65,12 @@ class Heading:
 
 
 def render_report(text: str, marks: Sequence[Mark], sources: Sequence[Source]) -> str:
-    """`text` as HTML, each citation mark as links to `#source-N`. Raises nothing, whatever the text.
+    """`text` as HTML, its citation marks as links to `#source-N`. Raises nothing, whatever the text.
 
-    A mark that names no known source stays as its author wrote it.
+    What a mark with a problem cites is not known: it stays as its author wrote it, and looks so.
     """
-    known = {source.number: source for source in sources}
-    usable = _usable(marks, known)
-    page = _Page(text, usable, known)
+    usable = _apart(marks)
+    page = _Page(text, usable, frozenset(source.number for source in sources))
     tokens = _MARKDOWN.parse(_with_placeholders(text, usable))
     html = _MARKDOWN.renderer.render(page.rewrite(tokens), _MARKDOWN.options, {})
     return nh3.clean(
@@ -103,12 +92,11 @@ def contents_of(html: str) -> list[Heading]:
     ]
 
 
-def _usable(marks: Iterable[Mark], known: Mapping[int, Source]) -> list[Mark]:
-    """Marks that lead somewhere, in order, no two on the same text."""
+def _apart(marks: Iterable[Mark]) -> list[Mark]:
+    """The marks in order, no two on the same text."""
     found: list[Mark] = []
     for mark in sorted(marks, key=lambda mark: mark.start):
-        free = not found or mark.start >= found[-1].end
-        if free and any(number in known for number in mark.numbers):
+        if not found or mark.start >= found[-1].end:
             found.append(mark)
     return found
 
@@ -133,7 +121,7 @@ class _Page:
 
     text: str
     marks: Sequence[Mark]
-    known: Mapping[int, Source]
+    known: frozenset[int]
 
     def rewrite(self, tokens: list[Token]) -> list[Token]:
         headings = 0
@@ -180,10 +168,11 @@ class _Page:
 
     def _cite(self, digits: str) -> Iterator[Token]:
         mark = self.marks[int(digits.translate(_FROM_DIGITS))]
-        yield Token("cite", "", 0, meta={"sources": [self.known[n] for n in mark.numbers if n in self.known]})
-        unknown = [str(number) for number in mark.numbers if number not in self.known]
-        if unknown:
-            yield _text(f"[{', '.join(unknown)}]")
+        numbers = [number for number in mark.sources if number in self.known]
+        if mark.problem or not numbers:
+            yield Token("unsure", "", 0, content=self.text[mark.start : mark.end])
+        if numbers:
+            yield Token("cite", "", 0, meta={"numbers": numbers})
 
     def _restore(self, content: str) -> str:
         """`content` with its placeholders turned back into what the author wrote."""
@@ -224,13 +213,15 @@ def _align(token: Token) -> None:
 
 
 def _cite_html(renderer: object, tokens: Sequence[Token], index: int, options: object, env: object) -> str:
-    sources: list[Source] = tokens[index].meta["sources"]
-    return '<sup class="cites">' + "".join(map(_chip, sources)) + "</sup>"
+    return '<sup class="cites">' + "".join(map(_chip, tokens[index].meta["numbers"])) + "</sup>"
 
 
-def _chip(source: Source) -> str:
-    number = source.number
+def _chip(number: int) -> str:
     return f'<a href="#source-{number}" data-source="{number}" aria-label="Source {number}">{number}</a>'
+
+
+def _unsure_html(renderer: object, tokens: Sequence[Token], index: int, options: object, env: object) -> str:
+    return f'<span class="unsure">{escape(tokens[index].content)}</span>'
 
 
 def _code_html(renderer: object, tokens: Sequence[Token], index: int, options: object, env: object) -> str:
@@ -250,6 +241,7 @@ def _parser() -> MarkdownIt:
     markdown = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
     for token, rule in {
         "cite": _cite_html,
+        "unsure": _unsure_html,
         "fence": _code_html,
         "code_block": _code_html,
         "table_open": _table_open,
