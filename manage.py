@@ -8,9 +8,11 @@ import sys
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
     try:
-        from django.core.management import execute_from_command_line
+        from django.core.management import execute_from_command_line  # noqa: PLC0415 -- may be missing
     except ImportError:
-        sys.exit("sonde: Django is missing in this Python; run bin/up first, then use .venv/bin/python manage.py")
+        sys.exit(
+            "sonde: Django is missing in this Python; run bin/up first, then use .venv/bin/python manage.py"
+        )
     execute_from_command_line(sys.argv)
 
 

@@ -46,7 +46,7 @@ def is_ready(kind: str) -> bool:
 
 def venv_version() -> str | None:
     """The version of .venv's Python when it runs and has pip, else None."""
-    probe = [PYTHON, "-I", "-c", "import pip, sys; print(sys.version, end='')"]
+    probe = [str(PYTHON), "-I", "-c", "import pip, sys; print(sys.version, end='')"]
     try:
         found = subprocess.run(probe, capture_output=True, text=True, check=False)
     except OSError:
@@ -68,9 +68,9 @@ def install(kind: str) -> None:
     requirements = LISTS[kind][0]
     say(f"installing {requirements} (a minute or so the first time)")
     UNFINISHED.touch()
-    command = [PYTHON, "-I", "-m", "pip", "install", "--quiet", "--no-input", "--only-binary", ":all:"]
+    command = [str(PYTHON), "-I", "-m", "pip", "install", "--quiet", "--no-input", "--only-binary", ":all:"]
     environment = {**os.environ, "PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    subprocess.run([*command, "-r", ROOT / requirements], check=True, env=environment, cwd=ROOT)
+    subprocess.run([*command, "-r", str(ROOT / requirements)], check=True, env=environment, cwd=ROOT)
 
 
 def prepare(kind: str) -> None:

