@@ -22,6 +22,7 @@ from channels.sessions import CookieMiddleware, SessionMiddleware  # noqa: E402
 from portal.celery import app as celery_application  # noqa: E402
 from portal.embedded import Embedded, FolderInUse  # noqa: E402
 from portal.live import consumer, publish  # noqa: E402
+from portal.urls import doors  # noqa: E402
 
 # Requests ring tasks by name: the application that knows the broker has to be the process's.
 celery_application.set_default()
@@ -33,7 +34,7 @@ page_socket: Any = AllowedHostsOriginValidator(
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
     if scope["type"] == "http":
-        await django_application(scope, receive, send)
+        await (doors if doors.serves(scope["path"]) else django_application)(scope, receive, send)
     elif scope["type"] == "lifespan":
         await lifespan(receive, send)
     elif scope["path"] == consumer.PATH:

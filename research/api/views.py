@@ -1,0 +1,60 @@
+"""Rows into views: a Run and its Report as `research.protocol.answer` wants them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from research.models.reports import Report
+from research.models.runs import Run
+from research.protocol.answer import ReportView, RunView
+from research.protocol.outcome import Source
+
+
+def view_of(run: Run) -> RunView:
+    """`run` as `research.queries` and the services give it; its report is read when it has one."""
+    return RunView(
+        id=run.id,
+        status=run.status,
+        created_at=run.created_at,
+        completed_at=run.completed_at,
+        preset=run.preset,
+        title=run.title,
+        metadata=run.metadata,
+        instructions=run.options.get("instructions"),
+        previous_id=run.previous_id,
+        credits_charged=run.credits_charged,
+        credits_refunded=run.credits_refunded,
+        usual_seconds=run.usual_seconds,
+        error_code=run.error_code,
+        error_message=run.error_message,
+        backend=run.backend,
+        ignored=tuple(run.ignored),
+        notes=tuple(run.notes),
+        sandbox=run.sandbox,
+        report=_report_view(run.report) if _delivered(run) else None,
+    )
+
+
+def _delivered(run: Run) -> bool:
+    return run.status in ("completed", "incomplete") and hasattr(run, "report")
+
+
+def _report_view(report: Report) -> ReportView:
+    usage: dict[str, Any] = report.usage
+    return ReportView(
+        text=report.text,
+        sources=tuple(Source(**source) for source in report.sources),
+        queries=tuple(report.queries),
+        annotations=tuple(report.annotations),
+        receipt=report.receipt,
+        checks=report.checks,
+        notices=tuple(report.notices),
+        steps=report.steps,
+        input_tokens=usage.get("input_tokens", 0),
+        output_tokens=usage.get("output_tokens", 0),
+        cached_tokens=usage.get("cached_tokens", 0),
+        reasoning_tokens=usage.get("reasoning_tokens", 0),
+        upstream_cost=report.upstream_cost,
+        model=report.model,
+        incomplete_reason=report.incomplete_reason,
+    )
