@@ -43,9 +43,7 @@ def list_runs(who: Principal, limit: int, after: UUID | None = None) -> Page:
     rows = visible_runs(who).select_related("report")
     if after is not None:
         last = find_run(who, after)
-        rows = rows.filter(
-            Q(created_at__lt=last.created_at) | Q(created_at=last.created_at, pk__lt=last.pk)
-        )
+        rows = rows.filter(Q(created_at__lt=last.created_at) | Q(created_at=last.created_at, pk__lt=last.pk))
     found = list(rows.order_by("-created_at", "-id")[: limit + 1])
     return Page(found[:limit], len(found) > limit)
 

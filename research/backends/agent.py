@@ -44,7 +44,9 @@ class AgentBackend:
 
     async def _send(self, method: str, path: str, json: object = None) -> Reply | Refused:
         client = shared_client(self.base_url)
-        return await exchange(client, method, path, json=json, headers={"Authorization": f"Bearer {self.key}"})
+        return await exchange(
+            client, method, path, json=json, headers={"Authorization": f"Bearer {self.key}"}
+        )
 
 
 def _now() -> datetime:

@@ -44,7 +44,12 @@ class Reply:
 
 
 async def exchange(
-    client: httpx.AsyncClient, method: str, path: str, *, json: Any = None, headers: Mapping[str, str] | None = None
+    client: httpx.AsyncClient,
+    method: str,
+    path: str,
+    *,
+    json: Any = None,
+    headers: Mapping[str, str] | None = None,
 ) -> Reply | Refused:
     """One request and its whole answer, or why there is none.
 

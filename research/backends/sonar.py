@@ -44,7 +44,9 @@ class SonarBackend:
 
     async def _send(self, method: str, path: str, json: object = None) -> Reply | Refused:
         client = shared_client(self.base_url)
-        return await exchange(client, method, path, json=json, headers={"Authorization": f"Bearer {self.key}"})
+        return await exchange(
+            client, method, path, json=json, headers={"Authorization": f"Bearer {self.key}"}
+        )
 
 
 class SonarSdkBackend(SonarBackend):

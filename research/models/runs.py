@@ -103,11 +103,11 @@ class Run(models.Model):
             models.Index(fields=["user", "-created_at", "-id"], name="run_by_user"),
             models.Index(fields=["user"], condition=Q(completed_at__isnull=True), name="run_live_by_user"),
             models.Index(fields=["key"], condition=Q(completed_at__isnull=True), name="run_live_by_key"),
-            models.Index(fields=["preset", "-completed_at"], condition=Q(state="completed"), name="run_times"),
-            models.Index(fields=["user", "fingerprint", "-created_at"], name="run_by_fingerprint"),
             models.Index(
-                fields=["completed_at"], condition=Q(hidden_at__isnull=True), name="run_by_age"
+                fields=["preset", "-completed_at"], condition=Q(state="completed"), name="run_times"
             ),
+            models.Index(fields=["user", "fingerprint", "-created_at"], name="run_by_fingerprint"),
+            models.Index(fields=["completed_at"], condition=Q(hidden_at__isnull=True), name="run_by_age"),
         )
         constraints = (
             models.UniqueConstraint(

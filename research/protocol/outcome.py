@@ -59,6 +59,7 @@ class Source:
 
     number: int
     url: str
+    """"" when the upstream's address must not become a link."""
     title: str
     provenance: Provenance
     snippet: str = ""
@@ -67,7 +68,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A search the upstream made, with the URLs it brought, in order."""
+    """A search the upstream made, with the URLs it brought, in order.
+
+    Where several were made in one step and the pages are not told apart, the first has them all.
+    """
 
     text: str
     urls: tuple[str, ...] = ()
@@ -151,19 +155,19 @@ class Finished:
 class Fault(StrEnum):
     """Why an upstream call did not do what was asked."""
 
-    RETIRED = "retired"                  # 403: this upstream API no longer exists
+    RETIRED = "retired"  # 403: this upstream API no longer exists
     ORGANISATION_KEY = "organisation_key"  # 403: the key is an organisation's, not a project's
-    FORBIDDEN = "forbidden"              # 403: any other refusal of this account
-    BAD_KEY = "bad_key"                  # 401, or no key configured
-    QUOTA = "quota"                      # 402: the upstream account is out of money
-    RATE_LIMITED = "rate_limited"        # 429
-    OUTAGE = "outage"                    # 5xx answered: refused before acceptance
-    UNREACHABLE = "unreachable"          # no connection was made: nothing was sent
-    LOST = "lost"                        # sent, but the answer was lost or unreadable: open question
-    INVALID = "invalid"                  # 400, 413, 422: the request itself is refused
-    GONE = "gone"                        # 404 on a known id: expired or forgotten upstream
-    TERMINAL = "terminal"                # 400 on cancel: nothing left to stop
-    BROKEN = "broken"                    # 200 with a body that breaks the contract
+    FORBIDDEN = "forbidden"  # 403: any other refusal of this account
+    BAD_KEY = "bad_key"  # 401, or no key configured
+    QUOTA = "quota"  # 402: the upstream account is out of money
+    RATE_LIMITED = "rate_limited"  # 429
+    OUTAGE = "outage"  # 5xx answered: refused before acceptance
+    UNREACHABLE = "unreachable"  # no connection was made: nothing was sent
+    LOST = "lost"  # sent, but the answer was lost or unreadable: open question
+    INVALID = "invalid"  # 400, 413, 422: the request itself is refused
+    GONE = "gone"  # 404 on a known id: expired or forgotten upstream
+    TERMINAL = "terminal"  # 400 on cancel: nothing left to stop
+    BROKEN = "broken"  # 200 with a body that breaks the contract
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +186,8 @@ class Ended:
 
     message: str
     cancelled: bool = False
-    text: str = ""
-    """What had been written when a cancelled job stopped; "" when nothing."""
+    partial: Finished | None = None
+    """What it had delivered when it stopped, sources included; None when there was no text."""
 
 
 Submission = Submitted | Refused

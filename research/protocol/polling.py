@@ -19,7 +19,9 @@ def poll_interval(elapsed: float, fixed: float = 0) -> float:
     return next((step for step in STEPS if step >= elapsed / 10), SLOWEST)
 
 
-def back_off(faults: int, chance: float, asked: float | None = None, *, base: float = 1.0, cap: float = 60.0) -> float:
+def back_off(
+    faults: int, chance: float, asked: float | None = None, *, base: float = 1.0, cap: float = 60.0
+) -> float:
     """Seconds to wait after the `faults`-th failure in a row (1 for the first).
 
     Doubles from `base` to `cap`, spread over ±25 % by `chance` in 0..1; never sooner than

@@ -10,10 +10,10 @@ from enum import StrEnum
 
 
 class State(StrEnum):
-    QUEUED = "queued"            # admitted, waiting for a worker or for its next attempt
-    SUBMITTING = "submitting"    # a worker is about to send it, or has: the one open question
-    RUNNING = "running"          # the upstream has it and it is polled
-    CANCELLING = "cancelling"    # it is to be stopped upstream, by its user or its budget
+    QUEUED = "queued"  # admitted, waiting for a worker or for its next attempt
+    SUBMITTING = "submitting"  # a worker is about to send it, or has: the one open question
+    RUNNING = "running"  # the upstream has it and it is polled
+    CANCELLING = "cancelling"  # it is to be stopped upstream, by its user or its budget
     COMPLETED = "completed"
     FAILED = "failed"
     INCOMPLETE = "incomplete"

@@ -61,7 +61,9 @@ def due_to_submit(now: datetime) -> QuerySet[Run]:
 
 
 def due_to_poll(now: datetime) -> QuerySet[Run]:
-    return moves.due(now).filter(Q(state=State.RUNNING) | Q(state=State.CANCELLING, stop_sent_at__isnull=False))
+    return moves.due(now).filter(
+        Q(state=State.RUNNING) | Q(state=State.CANCELLING, stop_sent_at__isnull=False)
+    )
 
 
 def due_to_stop(now: datetime) -> QuerySet[Run]:
@@ -116,7 +118,9 @@ def _claim(run: Run, backend: Backend) -> bool:
     again = State(run.state) is State.SUBMITTING
     if again and not backend.takes_key:
         if run.submissions > 1 or not _may_resubmit(backend.name):
-            end_run(run, State.FAILED, error_message=_UNKNOWN_MESSAGE, notes=[*notes, _note_unknown(backend.name)])
+            end_run(
+                run, State.FAILED, error_message=_UNKNOWN_MESSAGE, notes=[*notes, _note_unknown(backend.name)]
+            )
             return False
         notes.append(
             f"A worker stopped between sending this run to {backend.name} and recording the answer;"

@@ -119,9 +119,7 @@ def flag(run: Run, events: Sequence[Event], **changes: Any) -> bool:
 
 def wake_at(moment: datetime) -> Case:
     """`moment`, or at once for a run whose user asked to stop it while it was held."""
-    return Case(
-        When(cancel_requested_at__isnull=False, then=Value(timezone.now())), default=Value(moment)
-    )
+    return Case(When(cancel_requested_at__isnull=False, then=Value(timezone.now())), default=Value(moment))
 
 
 def put_back(runs: Iterable[Run], token: UUID, moment: datetime) -> None:

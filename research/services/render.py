@@ -52,7 +52,13 @@ ATTRIBUTES = {tag: {"dir"} for tag in TAGS} | {
     "ol": {"start", "dir"},
     **{f"h{level}": {"id", "dir"} for level in range(2, 7)},
 }
-CLASSES = {"span": {"unsure"}, "sup": {"cites"}, "div": {"table"}, "th": {"right", "center"}, "td": {"right", "center"}}
+CLASSES = {
+    "div": {"table"},
+    "span": {"unsure"},
+    "sup": {"cites"},
+    "td": {"right", "center"},
+    "th": {"right", "center"},
+}
 
 
 @dataclass(frozen=True, slots=True)

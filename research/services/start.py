@@ -29,7 +29,7 @@ from research.protocol.fingerprint import fingerprint
 from research.protocol.options import RunRequest
 from research.protocol.outcome import Options
 from research.protocol.states import State
-from research.queries import enabled_presets, find_run, live_runs, usual_seconds
+from research.queries import enabled_presets, live_runs, usual_seconds
 from research.services import moves
 from research.services.moves import Event
 
@@ -200,9 +200,7 @@ def _admit(who: Principal, run: Run) -> Refusal | None:
 def _too_many_in_flight(who: Principal) -> bool:
     """Exact across processes: whoever counts holds the user's account row until commit."""
     of_user = User.objects.values_list("parallel_runs", flat=True).get(pk=who.user_id)
-    of_key = (
-        ApiKey.objects.values_list("parallel_runs", flat=True).get(pk=who.key_id) if who.key_id else None
-    )
+    of_key = ApiKey.objects.values_list("parallel_runs", flat=True).get(pk=who.key_id) if who.key_id else None
     if of_user is None and of_key is None:
         return False
     list(CreditAccount.objects.select_for_update().filter(user_id=who.user_id).values_list("pk"))

@@ -8,6 +8,7 @@ since text so far makes an incomplete report and no text makes a failed run.
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from research.models.runs import Run
@@ -42,14 +43,14 @@ def begin(run: Run, reason: str, now: datetime) -> None:
 def record_answer(run: Run, answer: Stop, now: datetime) -> None:
     """What the upstream said to our request to stop."""
     if answer == "stopping" and run.stop_reason == "user":
-        finish(run, "")
+        finish(run)
     elif answer == "stopping" or (isinstance(answer, Refused) and answer.fault is Fault.TERMINAL):
         # Its last snapshot tells how it ended.
         moves.move(run, State.CANCELLING, stop_sent_at=now, faults=0, next_run_at=now, **AT_REST)
     elif answer == "unsupported":
-        finish(run, "", UNSUPPORTED)
+        finish(run, note=UNSUPPORTED)
     elif isinstance(answer, Refused) and answer.fault is Fault.GONE:
-        finish(run, "")
+        finish(run)
     elif isinstance(answer, Refused):
         without_answer(run, answer, now)
 
@@ -59,7 +60,7 @@ def without_answer(run: Run, refused: Refused, now: datetime) -> None:
     if State(run.state) is not State.CANCELLING:
         begin(run, "user" if run.cancel_requested_at else "budget", now)
     elif run.stop_by is not None and run.stop_by <= now:
-        finish(run, "", UNCONFIRMED)
+        finish(run, note=UNCONFIRMED)
     else:
         faults = run.faults + 1
         wait = timedelta(seconds=back_off(faults, random.random(), refused.retry_after, cap=8.0))
@@ -72,25 +73,28 @@ def wait_on(run: Run, snapshot: Running, now: datetime) -> None:
     if run.stop_by is not None and run.stop_by > now:
         moves.move(run, State.CANCELLING, next_run_at=now + timedelta(seconds=1), **AT_REST)
     else:
-        finish(run, snapshot.text, UNCONFIRMED)
+        so_far = Finished(
+            snapshot.text, found=snapshot.found, queries=snapshot.queries, fetched=snapshot.fetched
+        )
+        finish(run, so_far, UNCONFIRMED)
 
 
 def record_end(run: Run, ended: Ended) -> None:
     """The job ended upstream without a report of its own."""
     if run.stop_reason:
-        finish(run, ended.text)
+        finish(run, ended.partial)
     elif ended.cancelled:
         end_run(run, State.FAILED, error_message=f"The upstream cancelled the run: {ended.message}")
     else:
         end_run(run, State.FAILED, error_message=ended.message)
 
 
-def finish(run: Run, text: str, note: str = "") -> None:
-    """The stop is done: cancelled for a user; for a budget, whatever text there is."""
+def finish(run: Run, so_far: Finished | None = None, note: str = "") -> None:
+    """The stop is done: cancelled for a user; for a budget, whatever was delivered so far."""
     notes = [*run.notes, note] if note else run.notes
     if run.stop_reason == "user":
         end_run(run, State.CANCELLED, charge=run.charge_cancelled, notes=notes)
-    elif text.strip():
-        collect(run, Finished(text, complete=False, reason="time_budget"), notes=notes)
+    elif so_far and so_far.text.strip():
+        collect(run, replace(so_far, complete=False, reason="time_budget"), notes=notes)
     else:
         end_run(run, State.FAILED, error_message=BUDGET_SPENT, notes=notes)

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from portal.models.ledger import LedgerEntry
-from portal.services import ledger
+from portal.services import ledger, ledger_check
 from portal.services.principal import Principal
 from portal.wire.errors import BadRequest
 from research.models.reports import RunEvent
@@ -53,7 +53,7 @@ snapshots = st.one_of(
     st.just(Finished("Half of it", complete=False, reason="max_output_tokens")),
     st.just(Finished("  ")),
     st.just(Ended("broke upstream")),
-    st.just(Ended("cancelled", cancelled=True, text="so far")),
+    st.just(Ended("cancelled", cancelled=True, partial=Finished("so far", complete=False))),
     refusals,
 )
 stops = st.one_of(st.sampled_from(["stopping", "unsupported"]), refusals)
@@ -175,7 +175,7 @@ def _check(life: Life, granted: Decimal) -> None:
         assert before is after or _reachable(before, after)
     numbers = list(RunEvent.objects.filter(run=run).order_by("seq").values_list("seq", flat=True))
     assert numbers == list(range(1, run.event_seq + 1))  # I9
-    assert not ledger.check()
+    assert not ledger_check.check()
 
 
 def _reachable(before: State, after: State) -> bool:
@@ -188,9 +188,7 @@ def _reachable(before: State, after: State) -> bool:
 
 
 @pytest.mark.django_db
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(steps, max_size=25))
 def test_it_keeps_state_money_and_events_right_in_every_order_of_events(
     played: list[tuple[object, ...]],
