@@ -12,13 +12,15 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TOOLS = str(Path(sys.executable).parent)
+# By module, not by program: programs hold the path of a .venv that may have moved.
+MODULE = [sys.executable, "-m"]
+LINT_IMPORTS = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 MANAGE = [sys.executable, "manage.py"]
 CHECKS: dict[str, list[str]] = {
-    "ruff": [f"{TOOLS}/ruff", "check", "--quiet", "."],
-    "ruff format": [f"{TOOLS}/ruff", "format", "--check", "--quiet", "."],
-    "mypy": [sys.executable, "-m", "mypy"],
-    "import directions": [f"{TOOLS}/lint-imports", "--no-cache"],
+    "ruff": [*MODULE, "ruff", "check", "--quiet", "."],
+    "ruff format": [*MODULE, "ruff", "format", "--check", "--quiet", "."],
+    "mypy": [*MODULE, "mypy"],
+    "import directions": [sys.executable, "-c", LINT_IMPORTS, "--no-cache"],
     "migrations": [*MANAGE, "makemigrations", "--check", "--dry-run"],
     "deployment": [*MANAGE, "check", "--deploy", "--fail-level", "WARNING"],
 }

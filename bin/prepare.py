@@ -45,8 +45,9 @@ def is_ready(kind: str) -> bool:
 
 
 def venv_version() -> str | None:
-    """The version of .venv's Python when it runs and has pip, else None."""
-    probe = [str(PYTHON), "-I", "-c", "import pip, sys; print(sys.version, end='')"]
+    """The version of .venv's Python when it runs, is new enough and has pip, else None."""
+    code = "import pip, sys; print(sys.version, end=''); sys.exit(sys.version_info < (3, 11))"
+    probe = [str(PYTHON), "-I", "-c", code]
     try:
         found = subprocess.run(probe, capture_output=True, text=True, check=False)
     except OSError:
@@ -54,36 +55,45 @@ def venv_version() -> str | None:
     return found.stdout if found.returncode == 0 else None
 
 
-def make_venv() -> None:
+def make_venv(turn: int) -> None:
     if VENV.exists():
         say("removing an unfinished or broken .venv")
         shutil.rmtree(VENV)
     say(f"making .venv with Python {sys.version.split()[0]}")
     VENV.mkdir()
     UNFINISHED.touch()
-    subprocess.run([sys.executable, "-I", "-m", "venv", VENV], check=True)
+    run([sys.executable, "-I", "-m", "venv", str(VENV)], turn)
 
 
-def install(kind: str) -> None:
+def install(kind: str, turn: int) -> None:
     requirements = LISTS[kind][0]
     say(f"installing {requirements} (a minute or so the first time)")
     UNFINISHED.touch()
-    command = [str(PYTHON), "-I", "-m", "pip", "install", "--quiet", "--no-input", "--only-binary", ":all:"]
+    options = ["-qq", "--no-input", "--only-binary", ":all:", "-r", str(ROOT / requirements)]
+    try:
+        run([str(PYTHON), "-I", "-m", "pip", "install", *options], turn)
+    except subprocess.CalledProcessError:
+        UNFINISHED.unlink()  # pip gave up by itself, so what was there before still stands
+        raise
+
+
+def run(command: list[str], turn: int) -> None:
+    """Hand our turn on: when we are killed, it lasts until the command has ended too."""
     environment = {**os.environ, "PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    subprocess.run([*command, "-r", str(ROOT / requirements)], check=True, env=environment, cwd=ROOT)
+    subprocess.run(command, check=True, env=environment, cwd=ROOT, pass_fds=[turn])
 
 
-def prepare(kind: str) -> None:
+def prepare(kind: str, turn: int) -> None:
     version = None if UNFINISHED.exists() else venv_version()
     if version is None:
-        make_venv()
+        make_venv(turn)
         version = venv_version()
     if version is None:
         raise SystemExit("sonde: the new .venv has no working Python; remove .venv and try again")
     stamp = wanted_stamp(kind, version)
     if read_stamp(kind) == stamp:
         return
-    install(kind)
+    install(kind, turn)
     (VENV / f"stamp-{kind}").write_text(stamp)
     UNFINISHED.unlink()
     say(".venv is ready")
@@ -103,9 +113,9 @@ def take_turn() -> int:
 def main(arguments: list[str]) -> int:
     if arguments[0] == "--is-ready":
         return 0 if is_ready(arguments[1]) else 1
-    folder = take_turn()
+    turn = take_turn()
     try:
-        prepare(arguments[0])
+        prepare(arguments[0], turn)
     except subprocess.CalledProcessError as failure:
         say(f"this failed with exit code {failure.returncode}: {' '.join(map(str, failure.cmd))}")
         return 1
@@ -113,7 +123,7 @@ def main(arguments: list[str]) -> int:
         say("stopped; run it again to finish .venv")
         return 130
     finally:
-        os.close(folder)
+        os.close(turn)
     return 0
 
 
