@@ -20,6 +20,8 @@ class PortalConfig(AppConfig):
         super().import_models()
 
     def ready(self) -> None:
+        # Services ring tasks by name: our Celery application has to be the process's, whatever started it.
+        import_module("portal.celery")
         post_migrate.connect(guard_ledger, sender=self, dispatch_uid="portal.guard_ledger")
 
 

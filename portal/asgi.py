@@ -19,13 +19,9 @@ from channels.auth import AuthMiddleware  # noqa: E402
 from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E402
 from channels.sessions import CookieMiddleware, SessionMiddleware  # noqa: E402
 
-from portal.celery import app as celery_application  # noqa: E402
-from portal.embedded import Embedded, FolderInUse  # noqa: E402
+from portal.embedded import Embedded, FolderInUse, PortTaken  # noqa: E402
 from portal.live import consumer, publish  # noqa: E402
 from portal.urls import doors  # noqa: E402
-
-# Requests ring tasks by name: the application that knows the broker has to be the process's.
-celery_application.set_default()
 
 page_socket: Any = AllowedHostsOriginValidator(
     CookieMiddleware(SessionMiddleware(AuthMiddleware(consumer.PageSocket.as_asgi())))
@@ -50,7 +46,7 @@ async def lifespan(receive: Any, send: Any) -> None:
     publish.use_loop(asyncio.get_running_loop())
     try:
         await asyncio.to_thread(parts.start)
-    except FolderInUse as error:
+    except (FolderInUse, PortTaken) as error:
         await send({"type": "lifespan.startup.failed", "message": str(error)})
         return
     await send({"type": "lifespan.startup.complete"})

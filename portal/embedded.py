@@ -7,16 +7,20 @@ process at a time: it is locked for as long as the process lives (STACK §2.2.7)
 from __future__ import annotations
 
 import fcntl
+import json
 import os
+import socket
 from pathlib import Path
 
+import uvicorn
 from django.conf import settings
 
-from portal.engine import Beat, Part, Worker
-from portal.services import network
+from portal.running.parts import Beat, Part, Worker
+from portal.services import network, upstreams
 
 LOCK_FILE = "sonde.lock"
 WORKER_THREADS = 4
+SANDBOX_HOST = "127.0.0.1"
 
 
 class FolderInUse(Exception):
@@ -56,23 +60,87 @@ class FolderLock:
 folder_lock = FolderLock()
 
 
+class PortTaken(Exception):
+    """A port that was asked for is in use. One line for people."""
+
+
+class Sandbox(Part):
+    name = "sandbox"
+
+    def __init__(self) -> None:
+        # Not at the top: a portal with a credential has no use for it, and it is not small.
+        from sandbox.app import build_app  # noqa: PLC0415
+
+        super().__init__()
+        self.app = build_app(settings.DATA_DIR / "sandbox.sqlite3")
+        self.server: uvicorn.Server | None = None
+
+    def start(self) -> None:
+        """Errors: PortTaken."""
+        self.listener: socket.socket | None = _listen()
+        _remember(self.listener.getsockname()[1])
+        super().start()
+
+    def run(self) -> None:
+        listener, self.listener = self.listener or _listen(), None
+        config = uvicorn.Config(
+            self.app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1
+        )
+        self.server = uvicorn.Server(config)
+        self.ready.set()
+        self.server.run(sockets=[listener])
+
+    def interrupt(self) -> None:
+        if self.server is not None:
+            self.server.should_exit = True
+
+
+def _listen() -> socket.socket:
+    """On the port that was chosen or taken last; on any when the latter is gone."""
+    port = upstreams.sandbox_port()
+    try:
+        return socket.create_server((SANDBOX_HOST, port), backlog=2048)
+    except OSError as error:
+        if settings.SANDBOX_PORT or settings.CLUSTER:
+            raise PortTaken(f"SANDBOX_PORT: cannot listen on port {port}: {error.strerror}") from None
+        return socket.create_server((SANDBOX_HOST, 0), backlog=2048)
+
+
+def _remember(port: int) -> None:
+    """Replace the note whole, so that no reader sees half of it."""
+    note = upstreams.sandbox_note()
+    draft = note.with_suffix(".new")
+    draft.write_text(json.dumps({"port": port}), encoding="utf-8")
+    os.replace(draft, note)
+
+
 class Embedded:
-    """The parts that cluster mode runs as processes. Start and stop block: keep them off the event loop."""
+    """What runs beside the web server in this process. Start and stop block: keep them off the event loop.
+
+    In cluster mode that is nothing but the sandbox, when the portal is told to use one.
+    """
 
     def __init__(self) -> None:
         self.parts: list[Part] = []
 
     def start(self) -> None:
-        """Take the folder and start the parts; FolderInUse when it is taken."""
-        folder_lock.take(settings.DATA_DIR)
-        self.parts = [Worker(WORKER_THREADS), Beat()]
-        for part in self.parts:
-            part.start()
-            part.wait_until_ready()
+        """Take the folder and start the parts. Errors: FolderInUse, PortTaken."""
+        if not settings.CLUSTER:
+            folder_lock.take(settings.DATA_DIR)
+        if upstreams.serves_sandbox():
+            self._start(Sandbox())
+        if not settings.CLUSTER:
+            self._start(Worker(WORKER_THREADS))
+            self._start(Beat())
 
     def stop(self) -> None:
         """Stop beat, let the worker finish its tasks, close the clients."""
-        for part in reversed(self.parts):
-            part.stop()
+        while self.parts:
+            self.parts.pop().stop()
         network.close()
         folder_lock.free()
+
+    def _start(self, part: Part) -> None:
+        part.start()
+        self.parts.append(part)
+        part.wait_until_ready()

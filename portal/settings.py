@@ -6,9 +6,13 @@ compares the two.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import sys
+import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import unquote, urlsplit
@@ -17,8 +21,11 @@ from dotenv import dotenv_values
 from kombu import Queue
 
 from portal.env import Env, EnvError
+from portal.services.sealing import new_key, parse_ring
 
 BASE_DIR = Path(__file__).resolve().parent.parent
+SHORTEST_SECRET_KEY = 50
+"""Characters; Django's own deployment check asks for as many."""
 
 
 def _environment() -> Env:
@@ -41,26 +48,53 @@ def _data_dir() -> Path:
     return path.resolve()
 
 
-def _own_secret(name: str, file: str) -> str:
+def _own_secret(name: str, file: str, make: Callable[[], str]) -> str:
     """A secret given by environment, else one made once and kept (0600) in the data folder."""
-    given = env.secret(name)
-    if given:
-        return given
-    path = DATA_DIR / file
+    return env.secret(name) or _kept(name, DATA_DIR / file) or _keep(name, DATA_DIR / file, make())
+
+
+def _kept(name: str, path: Path) -> str:
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
         kept = path.read_text(encoding="ascii").strip()
-        if kept:
-            return kept
-        raise EnvError(f"{name}: {path} is empty: restore it or delete it") from None
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError):
+        raise EnvError(f"{name}: cannot read {path}") from None
+    if not kept:
+        raise EnvError(f"{name}: {path} is empty: restore it or delete it")
+    return kept
+
+
+def _keep(name: str, path: Path, made: str) -> str:
+    """Written whole before it gets its name: of two processes that start at once, one is the first."""
+    try:
+        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+        with os.fdopen(handle, "w", encoding="ascii") as stream:
+            stream.write(f"{made}\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+        with contextlib.suppress(FileExistsError):
+            os.link(draft, path)
+        os.unlink(draft)
     except OSError as error:
         raise EnvError(f"DATA_DIR: cannot write {path}: {error.strerror}") from None
-    with os.fdopen(handle, "w", encoding="ascii") as stream:
-        stream.write(made := secrets.token_urlsafe(48))
-        stream.flush()
-        os.fsync(stream.fileno())
-    return made
+    return _kept(name, path)
+
+
+def _secret_key() -> str:
+    key = _own_secret("SECRET_KEY", "secret.key", partial(secrets.token_urlsafe, 48))
+    if len(key) < SHORTEST_SECRET_KEY:
+        raise EnvError(f"SECRET_KEY: must have at least {SHORTEST_SECRET_KEY} characters")
+    return key
+
+
+def _encryption_keys() -> str:
+    keys = _own_secret("SONDE_ENCRYPTION_KEYS", "encryption.keys", new_key)
+    try:
+        parse_ring(keys)
+    except ValueError as error:
+        raise EnvError(f"SONDE_ENCRYPTION_KEYS: {error}") from None
+    return keys
 
 
 def _sqlite(path: Path) -> dict[str, Any]:
@@ -120,8 +154,8 @@ try:
     SONDE_MODE = env.choice("SONDE_MODE", ("embedded", "cluster"), "embedded")
     CLUSTER = SONDE_MODE == "cluster"
     DATA_DIR = _data_dir()
-    SECRET_KEY = _own_secret("SECRET_KEY", "secret.key")
-    SONDE_ENCRYPTION_KEYS = env.secret("SONDE_ENCRYPTION_KEYS")
+    SECRET_KEY = _secret_key()
+    SONDE_ENCRYPTION_KEYS = _encryption_keys()
     DATABASES = {"default": _database()}
     REDIS_URL = _redis()
 
@@ -253,8 +287,8 @@ LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
 USE_TZ = True
 STATIC_URL = "static/"
-STATIC_ROOT = DATA_DIR / "static"
 STATICFILES_DIRS = [BASE_DIR / "static"]
+# Served from where they stand: nothing is to be collected before a start.
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = False
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
@@ -287,9 +321,14 @@ REST_FRAMEWORK = {
 }
 
 # Messages are hints: no result backend, no ETA, publishing fails fast (STACK §4.1-4.2).
-CELERY_BROKER_URL = REDIS_URL or "memory://"
+CELERY_BROKER_URL = REDIS_URL or "memory://here"
 CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
-    {"visibility_timeout": 300, "socket_connect_timeout": 2, "socket_timeout": 5, "global_keyprefix": "sonde."}
+    {
+        "visibility_timeout": 300,
+        "socket_connect_timeout": 2,
+        "socket_timeout": 5,
+        "global_keyprefix": "sonde.",
+    }
     if CLUSTER
     else {"polling_interval": 0.05}
 )
@@ -300,7 +339,10 @@ CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_TASK_SERIALIZER = "json"
 CELERY_TASK_PUBLISH_RETRY_POLICY = {
-    "max_retries": 1, "interval_start": 0, "interval_step": 0.1, "interval_max": 0.2
+    "max_retries": 1,
+    "interval_start": 0,
+    "interval_step": 0.1,
+    "interval_max": 0.2,
 }
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
@@ -328,7 +370,7 @@ LOGGING: dict[str, Any] = {
         "django.request": {"level": "ERROR"},
         "celery": {"level": "WARNING"},
         "kombu": {"level": "WARNING"},
-        "amqp": {"level": "WARNING"},
+        "uvicorn": {"level": "WARNING"},
     },
 }
 SANDBOX_PORT = env.integer("SANDBOX_PORT", 0, least=0, most=65535)

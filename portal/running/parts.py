@@ -15,6 +15,7 @@ from collections.abc import Callable
 from celery.beat import Scheduler, Service
 from celery.worker import state
 from celery.worker.worker import WorkController
+from django.conf import settings
 
 from portal.celery import app
 
@@ -100,10 +101,11 @@ class Worker(Part):
         ).start()
 
     def interrupt(self) -> None:
-        state.should_stop = 0
-        # The memory transport looks up only when a message arrives or after two seconds: send one
-        # that every Celery knows and that does nothing.
-        if app.connection_for_write().transport_cls == "memory":
+        state.should_stop = 0  # type: ignore[assignment]  # inferred from its first value, None
+        # The memory transport looks up only when a message arrives, or after two seconds, and its loop
+        # goes round once more after that: send two that every Celery knows and that do nothing.
+        if not settings.CLUSTER:
+            app.send_task("celery.accumulate")
             app.send_task("celery.accumulate")
 
 

@@ -1,0 +1,71 @@
+"""The web server: uvicorn under our own signals, on a socket that we opened."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import uvicorn
+
+from portal.running.signals import stop_signals
+
+GRACE_SECONDS = 5
+"""What open requests and streams get after SIGTERM. They are cancelled then, which ends them in order."""
+BACKLOG = 2048
+LARGEST_SOCKET_MESSAGE = 64 * 1024
+
+
+class CannotListen(Exception):
+    """The address is taken, or not ours. One line for people."""
+
+
+class Server(uvicorn.Server):
+    """uvicorn repeats the signal that stopped it once it is done, and kills its caller so (STACK §2.2.3)."""
+
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self.on_ready = on_ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.on_ready()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        with stop_signals(self._stop):
+            yield
+
+    def _stop(self) -> None:
+        self.should_exit = True
+
+
+def open_socket(host: str, port: int) -> socket.socket:
+    """A bound socket that nobody can connect to until a server listens. Errors: CannotListen."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except OSError as error:
+        raise CannotListen(f"cannot listen on {host}:{port}: {error.strerror}") from None
+    return listener
+
+
+def serve(listener: socket.socket, on_ready: Callable[[], None] = lambda: None) -> None:
+    """Serve until told to stop; `on_ready` is called when requests are taken.
+
+    There is no access log: it would show keys that stand in a URL.
+    """
+    config = uvicorn.Config(
+        "portal.asgi:application",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        ws_max_size=LARGEST_SOCKET_MESSAGE,
+        backlog=BACKLOG,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+    )
+    Server(config, on_ready).run(sockets=[listener])

@@ -1,0 +1,61 @@
+"""How a process is told to end: once to finish what it does, twice to end at once."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+PR_SET_PDEATHSIG = 1
+
+
+def nothing() -> None:
+    """Nothing is to be done."""
+
+
+@contextmanager
+def stop_signals(on_first: Callable[[], None], before_force: Callable[[], None] = nothing) -> Iterator[None]:
+    """Within the block, SIGINT and SIGTERM call `on_first`; a second one ends the process.
+
+    Nothing is lost by the second: runs survive the death of any process (SPEC 3.1). Needs the
+    main thread.
+    """
+    told = False
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal told
+        if told:
+            before_force()
+            os._exit(128 + number)
+        told = True
+        on_first()
+
+    before = {number: signal.signal(number, handle) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def end_with(parent: int) -> None:
+    """Have this process told to end when `parent`, which started it, dies in whatever way."""
+    if platform.system() == "Linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:  # it died before we asked
+            os.kill(os.getpid(), signal.SIGTERM)
+        return
+    threading.Thread(target=_watch, args=(parent,), name="parent-watch", daemon=True).start()
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1)
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,105 @@
+"""Which Perplexity this portal speaks to: the real one, the sandbox, or none (SPEC 1.3)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from django.conf import settings
+
+from portal.services import credentials
+
+SANDBOX_KEY = "pplx-sandbox"
+CLUSTER_SANDBOX_PORT = 8899
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """Where to ask, and with what; `sandbox` labels everything that comes from it."""
+
+    base_url: str
+    key: str
+    sandbox: bool = False
+
+
+def perplexity_api() -> Upstream | None:
+    """The API to ask now; None when none is configured, or the sandbox has not started yet.
+
+    Errors: sealing.SealError when the stored key cannot be opened.
+    """
+    if uses_sandbox():
+        url = sandbox_url()
+        return Upstream(url, SANDBOX_KEY, sandbox=True) if url else None
+    key = credentials.read(credentials.PERPLEXITY_API_KEY)
+    return Upstream(settings.PERPLEXITY_BASE_URL, key) if key else None
+
+
+def describe() -> str:
+    """One line for people: whom runs are sent to. Errors: sealing.SealError."""
+    if uses_sandbox():
+        return "sandbox: answers are simulated; set PERPLEXITY_API_KEY for real research"
+    row = credentials.find(credentials.PERPLEXITY_API_KEY)
+    if row is None:
+        return "none: set PERPLEXITY_API_KEY; until then every run fails"
+    said = f"the key …{row.hint} is {row.standing}" if row.sealed else "there is no usable key"
+    problem = f"; PERPLEXITY_API_KEY {row.problem}" if row.problem else ""
+    return f"{settings.PERPLEXITY_BASE_URL}: {said}{problem}"
+
+
+def uses_sandbox() -> bool:
+    """Told to, or in embedded mode without any credential anywhere, be it a refused one."""
+    if settings.SONDE_UPSTREAM != "auto":
+        return bool(settings.SONDE_UPSTREAM == "sandbox")
+    return not settings.CLUSTER and not is_configured()
+
+
+def is_configured() -> bool:
+    given = settings.PERPLEXITY_API_KEY or settings.PPLX_COOKIE
+    return bool(given) or credentials.find(credentials.PERPLEXITY_API_KEY) is not None
+
+
+def serves_sandbox() -> bool:
+    """Whether a web process of this portal has to serve the sandbox itself."""
+    return uses_sandbox() and not external_sandbox()
+
+
+def external_sandbox() -> str:
+    """A sandbox that somebody else runs on this machine: PERPLEXITY_BASE_URL, when told to use one."""
+    url = settings.PERPLEXITY_BASE_URL
+    return url if settings.SONDE_UPSTREAM == "sandbox" and _is_loopback(url) else ""
+
+
+def sandbox_url() -> str:
+    """Where the sandbox listens; "" before it first did."""
+    if external := external_sandbox():
+        return external
+    if settings.CLUSTER:
+        return f"http://127.0.0.1:{sandbox_port()}"
+    port = sandbox_port()
+    return f"http://127.0.0.1:{port}" if port else ""
+
+
+def sandbox_port() -> int:
+    """The port it listens on: chosen by the operator, else the one it took last; 0: any."""
+    if settings.SANDBOX_PORT or settings.CLUSTER:
+        return settings.SANDBOX_PORT or CLUSTER_SANDBOX_PORT
+    try:
+        return int(json.loads(sandbox_note().read_text(encoding="utf-8"))["port"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
+
+
+def sandbox_note() -> Path:
+    """Where the sandbox writes its port, for its next start and for other processes of the folder."""
+    return Path(settings.DATA_DIR) / "sandbox.json"
+
+
+def _is_loopback(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
