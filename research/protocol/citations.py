@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from research.protocol.links import Inline, Link
-from research.protocol.urls import linkable
 
 MOST_NUMBERS = 30
 """One bracket that names more sources is no citation (and could be made to name millions)."""
@@ -32,12 +31,13 @@ Style = Literal["number", "footnote", "labelled"]
 
 _NUMBER = r"(?:0|[1-9][0-9]{0,2})"
 _DASH = r"[ \t]?[-–—‑‒][ \t]?"
-_LIST = re.compile(rf"[ \t]*{_NUMBER}(?:{_DASH}{_NUMBER})?+(?:[ \t]?[,;][ \t]*{_NUMBER}(?:{_DASH}{_NUMBER})?+)*+[ \t]*")
+_RANGE = rf"{_NUMBER}(?:{_DASH}{_NUMBER})?+"
+_LIST = re.compile(rf"[ \t]*{_RANGE}(?:[ \t]?[,;][ \t]*{_RANGE})*+[ \t]*")
 _PART = re.compile(rf"({_NUMBER})(?:{_DASH}({_NUMBER}))?+")
 _FOOTNOTE = re.compile(rf"\^({_NUMBER})")
 _LABELLED = re.compile(rf"[a-z_]{{2,24}}:{_NUMBER}(?:[ \t]?,[ \t]?(?:[a-z_]{{2,24}}:)?{_NUMBER})*+")
 _LINE_START = re.compile(r"(?:[ \t>]|[-*+][ \t]|[0-9]{1,3}[.)][ \t]|\*\*)*+\Z")
-_WORD_BEFORE = re.compile(r"[\w$]{1,40}\Z")
+_WORD_BEFORE = re.compile(r"[A-Za-z0-9_$]{1,40}\Z")
 _ENTRY_LINE = 2000
 """How far into its line an entry of a reference list is searched for its link, in characters."""
 
@@ -71,11 +71,11 @@ def find_citations(text: str, inline: Inline) -> Citations:
     marks: list[Bracket] = []
     entries: set[int] = set()
     notes: set[int] = set()
+    defined = {link.start: link.url for link in inline.links if link.kind == "definition"}
     for entry in inline.definitions:
-        number = _only_number(f"[{entry.label}]")
-        url = linkable(entry.url)
-        if number is not None and url:
-            legend.setdefault(number, []).append(url)
+        style, numbers = _read(entry.label)
+        if style != "labelled" and len(numbers) == 1 and entry.start in defined:
+            legend.setdefault(numbers[0], []).append(defined[entry.start])
     for mark in _brackets(text, inline):
         links = _entry_links(text, mark, inline.links)
         if links:
@@ -93,11 +93,13 @@ def find_citations(text: str, inline: Inline) -> Citations:
 def _brackets(text: str, inline: Inline) -> Iterator[Bracket]:
     """Brackets that read as marks, indexes left out."""
     index_end = -1
+    link_ends = {link.end for link in inline.links}
     for start, end in inline.brackets:
         style, numbers = _read(text[start + 1 : end - 1])
         if not numbers:
             continue
-        if start == index_end or (style == "number" and _is_index(text, start, numbers)):
+        is_index = style == "number" and start not in link_ends and _is_index(text, start, numbers)
+        if is_index or start == index_end:
             index_end = end
         else:
             yield Bracket(start, end, text[start:end], numbers, style)
@@ -131,11 +133,6 @@ def _is_index(text: str, start: int, numbers: tuple[int, ...]) -> bool:
     name = word[0]
     one_letter = len(name) == 1 and "a" <= name <= "z"
     return one_letter or "_" in name or "$" in name or numbers == (0,)
-
-
-def _only_number(bracket: str) -> int | None:
-    numbers = _read(bracket[1:-1])[1]
-    return numbers[0] if len(numbers) == 1 else None
 
 
 def _begins_line(text: str, start: int) -> bool:

@@ -9,7 +9,7 @@ as does a tag shown as code: nothing here may delete a report.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect
 from dataclasses import dataclass
 
 from research.protocol.blocks import FENCE, after_fence
@@ -78,7 +78,7 @@ def _ends(text: str) -> dict[int, int]:
             if opened:
                 ends[opened.pop()] = tag.end()
     for start in opened:
-        following = bisect_left(closers, start)
+        following = bisect(closers, start)
         if following < len(closers):
             ends[start] = closers[following]
     return ends
