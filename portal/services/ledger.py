@@ -179,7 +179,7 @@ def close(subject: str, settled: Decimal) -> Closed:
     )
     now = timezone.now()
     _write(entry, account, back, pool, now, held=_parts(drawn))
-    if back.allowance and account.allowance_since != month_start(drawn.created_at):
+    if back.allowance and _has_ended(drawn, account, now):
         _expire(account, back.allowance, month_start(drawn.created_at), now)
     return Closed(settled, back.total)
 
@@ -196,11 +196,12 @@ def refund(subject: str, amount: Decimal, *, reason: str, actor_id: int | None) 
         raise NotRefundable(subject)
     account, pool = _lock_both(drawn)
     back = (-_parts(drawn) - _parts(closing)).give_back(amount)
-    if account.allowance_since != month_start(drawn.created_at):
+    now = timezone.now()
+    if _has_ended(drawn, account, now):
         back = Parts(ZERO, back.own + back.allowance, back.pool)
     entry = LedgerEntry(kind=Kind.REFUND, subject=subject, reason=reason)
     entry.key_id, entry.actor_id = drawn.key_id, actor_id
-    _write(entry, account, back, pool, timezone.now())
+    _write(entry, account, back, pool, now)
 
 
 @transaction.atomic
@@ -288,6 +289,12 @@ def _respect_cap(key_id: int, amount: Decimal, now: datetime) -> None:
 def _is_due(since: datetime | None, has_plan: bool, now: datetime) -> bool:
     """Whether an allowance is to be ended or begun. Clocks that run back change nothing."""
     return has_plan if since is None else since < month_start(now)
+
+
+def _has_ended(drawn: LedgerEntry, account: CreditAccount, now: datetime) -> bool:
+    """Whether the month whose allowance was drawn is over, for the account or by the clock."""
+    month = month_start(drawn.created_at)
+    return account.allowance_since != month or month < month_start(now)
 
 
 def _roll_allowance(account: CreditAccount, now: datetime) -> None:

@@ -1,0 +1,56 @@
+"""What operators do to credits: give them, correct them. Each act is audited with the ledger."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from uuid import uuid4
+
+from django.db import transaction
+
+from portal.models.ledger import CreditAccount
+from portal.models.teams import Team
+from portal.models.users import User
+from portal.services import audit, ledger
+from portal.services.errors import Invalid
+from portal.services.principal import Principal
+from portal.wire.amounts import plain
+
+MOST = Decimal(1_000_000_000)
+LEAST = Decimal("0.0001")
+
+
+@transaction.atomic
+def grant_to_user(
+    user: User, amount: Decimal, *, reason: str, actor: Principal | None, once: str = ""
+) -> bool:
+    """Own credits, which do not end with the month. Raises Invalid.
+
+    `once` names the act: a second one of that name does nothing and is False.
+    """
+    account = CreditAccount.objects.filter(user=user).first() or ledger.open_account(user, credits=Decimal(0))
+    return _grant(account, f"user:{user.pk}", amount, reason, actor, once)
+
+
+@transaction.atomic
+def grant_to_team(
+    team: Team, amount: Decimal, *, reason: str, actor: Principal | None, once: str = ""
+) -> bool:
+    """Credits of the team's pool, on which its members draw last. Raises Invalid."""
+    return _grant(ledger.open_pool(team), f"team:{team.pk}", amount, reason, actor, once)
+
+
+def _grant(
+    account: CreditAccount, target: str, amount: Decimal, reason: str, actor: Principal | None, once: str
+) -> bool:
+    if not LEAST <= amount <= MOST:
+        raise Invalid(f"give between {plain(LEAST)} and {plain(MOST)} credits", "amount")
+    done = ledger.grant(
+        account,
+        amount,
+        grant_key=once or f"act:{uuid4().hex}",
+        reason=reason,
+        actor_id=actor.user_id if actor else None,
+    )
+    if done:
+        audit.record(actor, "credits.granted", target, amount=plain(amount), reason=reason)
+    return done
