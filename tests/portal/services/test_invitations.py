@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from portal.models.teams import Invitation, Membership
+from portal.models.users import User
+from portal.services.errors import Invalid
+from portal.services.invitations import accept_invitation, create_invitation, find_invitation
+from portal.services.ledger import balance_of
+from portal.services.principal import principal_of
+from portal.services.users import set_active
+from portal.wire.errors import Forbidden
+from tests.portal.people import a_team, all_at_once, an_admin, leads, somebody, the_clock_at
+
+pytestmark = pytest.mark.django_db
+
+
+def accept(token: str, email: str = "new@example.org") -> User:
+    return accept_invitation(token, email=email, name="New", password="a fine password")
+
+
+def test_it_lets_one_person_join_the_team_with_an_account() -> None:
+    team = a_team()
+    _, token = create_invitation(an_admin(), team, role="lead")
+
+    user = accept(token)
+
+    membership = Membership.objects.get(user=user)
+    assert (membership.team, membership.role) == (team, "lead")
+    assert user.check_password("a fine password")
+    assert balance_of(user.pk).available == 100
+    assert Invitation.objects.get().accepted_by == user
+
+
+def test_it_works_once() -> None:
+    _, token = create_invitation(an_admin(), a_team())
+    accept(token)
+
+    with pytest.raises(Invalid, match="used before"):
+        accept(token, "other@example.org")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_it_works_once_when_many_hold_the_link() -> None:
+    _, token = create_invitation(an_admin(), a_team())
+
+    outcomes = all_at_once(4, lambda place: accept(token, f"new{place}@example.org"))
+
+    assert sum(isinstance(outcome, User) for outcome in outcomes) == 1
+    assert sum(isinstance(outcome, Invalid) for outcome in outcomes) == 3
+
+
+def test_it_ends_after_two_weeks() -> None:
+    _, token = create_invitation(an_admin(), a_team())
+
+    with the_clock_at(timezone.now() + timedelta(days=13, hours=23)):
+        assert find_invitation(token) is not None
+    with the_clock_at(timezone.now() + timedelta(days=14)):
+        assert find_invitation(token) is None
+
+
+def test_it_ends_with_the_person_who_made_it() -> None:
+    lead = somebody()
+    team = Membership.objects.get(user=lead).team
+    _, token = create_invitation(leads(lead), team)
+
+    set_active(lead, False, actor=None)
+
+    assert find_invitation(token) is None
+
+
+def test_it_stays_good_when_the_form_was_filled_in_wrongly() -> None:
+    taken = somebody()
+    _, token = create_invitation(an_admin(), a_team())
+
+    for email in (taken.email, "nothing"):
+        with pytest.raises(Invalid):
+            accept(token, email)
+
+    assert accept(token).email == "new@example.org"
+
+
+def test_it_is_for_the_invited_address_only() -> None:
+    _, token = create_invitation(an_admin(), a_team(), email="Ada@example.org")
+
+    assert accept(token, "other@example.org").email == "ada@example.org"
+
+
+def test_it_invites_nobody_who_is_here_already() -> None:
+    with pytest.raises(Invalid, match="already"):
+        create_invitation(an_admin(), a_team(), email=somebody().email)
+
+
+def test_it_is_for_leads_of_the_team_and_admins() -> None:
+    team, member = a_team(), somebody()
+    with pytest.raises(Forbidden):
+        create_invitation(principal_of(member), Membership.objects.get(user=member).team)
+
+    with pytest.raises(Forbidden):
+        create_invitation(leads(somebody(team=a_team())), team)
+
+    create_invitation(leads(somebody(team=team)), team)
+
+
+def test_it_refuses_unknown_roles_and_tokens() -> None:
+    with pytest.raises(Invalid):
+        create_invitation(an_admin(), a_team(), role="king")
+    assert find_invitation("x" * 43) is None
+
+
+def test_it_keeps_no_token() -> None:
+    invitation, token = create_invitation(an_admin(), a_team())
+
+    assert token not in str(Invitation.objects.filter(pk=invitation.pk).values().get())
