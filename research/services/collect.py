@@ -71,7 +71,8 @@ def _earlier(previous: UUID | None, backend: str) -> Earlier | None:
     run = Run.objects.select_related("report").filter(pk=previous).first() if previous else None
     if run is None:
         return None
-    same = run.backend == backend
+    # The upstream continues completed jobs only (perplexity-api §5.2).
+    same = run.backend == backend and run.state == State.COMPLETED
     return Earlier(run.question, run.report.text, run.upstream_id if same else None)
 
 
