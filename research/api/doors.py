@@ -6,6 +6,7 @@ chat) and in what a cancel answers.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from uuid import UUID
 
 from portal.api.lean import Answer, Call, KeyRoute, answer_json
@@ -15,9 +16,11 @@ from portal.wire.errors import BadRequest, not_found
 from portal.wire.fields import Fields, fields_of
 from portal.wire.ids import parse_response_id
 from research.api.views import view_of
-from research.models.runs import Door, Run
+from research.models.runs import Door
 from research.protocol.agent import parse_run_request
 from research.protocol.answer import (
+    RunView,
+    as_started,
     build_cancel,
     build_list,
     build_response,
@@ -45,7 +48,7 @@ def create_on_responses(call: Call, who: Principal) -> Answer:
 def retrieve(call: Call, who: Principal) -> Answer:
     if call.query.get("stream", "").lower() in ("true", "1"):
         raise BadRequest("streaming is not supported", param="stream")
-    return _answer_run(find_run(who, _run_id(call)))
+    return _answer(view_of(find_run(who, _run_id(call))))
 
 
 def cancel_on_agent(call: Call, who: Principal) -> Answer:
@@ -71,11 +74,13 @@ def list_all(call: Call, who: Principal) -> Answer:
 
 def _create(call: Call, who: Principal, body: Fields) -> Answer:
     started = start_run(who, parse_run_request(body, call.headers), Door.REST)
-    return _answer_run(started.run, {"Idempotent-Replayed": "true"} if started.replayed else {})
+    view = view_of(started.run)
+    if started.replayed:
+        return _answer(view, {"Idempotent-Replayed": "true"})
+    return _answer(as_started(view))
 
 
-def _answer_run(run: Run, headers: dict[str, str] | None = None) -> Answer:
-    view = view_of(run)
+def _answer(view: RunView, headers: Mapping[str, str] | None = None) -> Answer:
     wait = poll_again_after(view)
     hints = {} if wait is None else {"Retry-After": str(wait)}
     return answer_json(build_response(view), headers={**hints, **(headers or {})})

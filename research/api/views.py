@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 from research.models.reports import Report
@@ -22,8 +23,8 @@ def view_of(run: Run) -> RunView:
         metadata=run.metadata,
         instructions=run.options.get("instructions"),
         previous_id=run.previous_id,
-        credits_charged=run.credits_charged,
-        credits_refunded=run.credits_refunded,
+        credits_charged=Decimal(run.credits_charged),
+        credits_refunded=Decimal(run.credits_refunded),
         usual_seconds=run.usual_seconds,
         error_code=run.error_code,
         error_message=run.error_message,

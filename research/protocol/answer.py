@@ -6,7 +6,7 @@ differ only in what has changed. What OpenAI's shape has no place for stands in 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -70,6 +70,11 @@ class RunView:
     @property
     def is_terminal(self) -> bool:
         return self.status in TERMINAL
+
+
+def as_started(view: RunView) -> RunView:
+    """A first start is always answered `queued`; a poll tells what has become of it (agent-api §7)."""
+    return replace(view, status="queued", completed_at=None)
 
 
 def build_response(view: RunView) -> Json:

@@ -1,0 +1,60 @@
+"""Whatever arrives at a door, the answer is an envelope and never our fault."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from research.models.runs import Run
+from tests.research.api.callers import Caller, caller
+from tests.research.protocol.test_agent_any_json import bodies, sparse, values
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def who() -> Caller:
+    return caller(credits=1_000_000)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(bodies | sparse | values)
+def test_it_answers_any_json_with_a_run_or_an_envelope(who: Caller, body: Any) -> None:
+    before = Run.objects.count()
+    response = who.client.post("/v1/agent", content=json.dumps(body).encode())
+    if response.status_code == 200:
+        assert response.json()["object"] == "response"
+        assert Run.objects.count() == before + 1
+    else:
+        assert response.status_code in (400, 422)
+        assert list(response.json()["error"]) == ["code", "message", "type", "param"]
+        assert Run.objects.count() == before
+
+
+HOSTILE = [
+    b'{"input": "a", "metadata": ' + b'{"a":' * 50_000 + b"1" + b"}" * 50_000 + b"}",
+    b'{"input": ' + b"[" * 100_000,
+    b'{"input": "\\ud83d"}',
+    b'{"input": "a\\u0000b"}',
+    b'{"input": "a", "preset": "\\ud83d"}',
+    b'{"input": "a", "metadata": {"\\ud83d": "x"}}',
+    b'{"input": "a", "idempotency_key": "\\u0000"}',
+    b'{"input": "a", "max_output_tokens": ' + b"9" * 6000 + b"}",
+    b'{"input": "a", "temperature": 1e400}',
+    b'{"input": "a", "temperature": NaN}',
+    b'{"input": "a", "input": "b"}',
+    b'{"input": "' + b"x" * 1_100_000 + b'"}',
+    b'\xff{"input": "a"}',
+    '{"input": "a"}'.encode("utf-16"),
+]
+
+
+@pytest.mark.parametrize("content", HOSTILE, ids=range(len(HOSTILE)))
+def test_it_refuses_hostile_bodies_and_charges_nothing(who: Caller, content: bytes) -> None:
+    response = who.client.post("/v1/agent", content=content)
+    assert response.status_code in (400, 413)
+    assert list(response.json()["error"]) == ["code", "message", "type", "param"]
+    assert not Run.objects.exists()

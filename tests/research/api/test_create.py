@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from portal.services import ledger
+from research.models.presets import Preset
+from research.models.runs import Run
+from tests.research.api.callers import Caller, caller, end, run_of
+
+pytestmark = pytest.mark.django_db(transaction=True)
+PATHS = ("/v1/agent", "/v1/responses")
+QUESTION = {"input": "State of solid state battery manufacturing, 2026", "preset": "high"}
+
+
+@pytest.fixture
+def who() -> Caller:
+    return caller()
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_it_answers_queued_with_everything_committed(who: Caller, path: str) -> None:
+    response = who.client.post(path, json=QUESTION)
+    assert response.status_code == 200
+    shown = response.json()
+    assert (shown["status"], shown["output"], shown["usage"]) == ("queued", [], None)
+    run = run_of(shown["id"])
+    assert (run.user_id, run.key_id, run.door, run.preset) == (who.user.pk, who.key.pk, "rest", "30m")
+    assert ledger.balance_of(who.user.pk).reserved == 2
+    assert response.headers["retry-after"].isdigit()
+
+
+def test_it_gives_the_run_every_option(who: Caller) -> None:
+    run = run_of(
+        who.start(
+            "Why?", instructions="Be brief.", search_domain_filter=["a.org"], metadata={"a": "b"}, user="me"
+        )
+    )
+    assert (run.options["instructions"], run.options["domains"]) == ("Be brief.", ["a.org"])
+    assert (run.metadata, run.ignored) == ({"a": "b"}, ["user"])
+
+
+def test_it_makes_a_run_that_cannot_be_paid_fail_instead_of_the_request() -> None:
+    poor = caller(credits=1)
+    started = poor.client.post("/v1/agent", json=QUESTION).json()
+    assert (started["status"], started["error"], started["usage"]) == ("queued", None, None)
+    shown = poor.client.get(f"/v1/agent/{started['id']}").json()
+    assert shown["status"] == "failed"
+    assert shown["error"] == {"code": "insufficient_quota", "message": "credit quota exhausted"}
+    assert shown["usage"]["pocket_search"]["credits_charged"] == 0
+    assert ledger.balance_of(poor.user.pk).available == 1
+
+
+@pytest.mark.parametrize("carrier", ["body", "header"])
+def test_it_starts_once_per_idempotency_key(who: Caller, carrier: str) -> None:
+    more: dict[str, Any] = {"headers": {"Idempotency-Key": "k"}} if carrier == "header" else {}
+    body = QUESTION if carrier == "header" else {**QUESTION, "idempotency_key": "k"}
+    first, again = (
+        who.client.post("/v1/agent", json=body, **more),
+        who.client.post("/v1/responses", json=body, **more),
+    )
+    assert first.json()["id"] == again.json()["id"]
+    assert (first.headers.get("idempotent-replayed"), again.headers["idempotent-replayed"]) == (None, "true")
+    assert ledger.balance_of(who.user.pk).reserved == 2
+
+
+def test_it_replays_the_run_as_it_is_now(who: Caller) -> None:
+    run = who.start(idempotency_key="k")
+    end(run)
+    again = who.client.post("/v1/agent", json={"input": "Why is the sky blue?", "idempotency_key": "k"})
+    assert (again.json()["id"], again.json()["status"]) == (run, "completed")
+    assert "retry-after" not in again.headers
+
+
+def test_it_refuses_a_used_key_for_another_question(who: Caller) -> None:
+    who.start(idempotency_key="k")
+    response = who.client.post("/v1/agent", json={"input": "How?", "idempotency_key": "k"})
+    assert response.status_code == 422
+    error = response.json()["error"]
+    assert (error["code"], error["param"]) == ("idempotency_key_reused", "idempotency_key")
+    assert (error["type"], Run.objects.count()) == ("invalid_request_error", 1)
+
+
+def test_it_finds_the_run_of_a_request_that_an_sdk_resends(who: Caller) -> None:
+    first = who.client.post("/v1/responses", json=QUESTION, headers={"x-stainless-retry-count": "0"}).json()
+    again = who.client.post("/v1/responses", json=QUESTION, headers={"x-stainless-retry-count": "1"})
+    assert (again.json()["id"], again.headers["idempotent-replayed"]) == (first["id"], "true")
+    other = who.client.post("/v1/responses", json=QUESTION, headers={"x-stainless-retry-count": "0"}).json()
+    assert other["id"] != first["id"]
+
+
+@pytest.mark.parametrize("model", ["sonar-deep-research", "deep-research", "default"])
+def test_it_takes_research_models_at_the_default_preset(who: Caller, model: str) -> None:
+    shown = who.client.post("/v1/responses", json={"input": "Why?", "model": model}).json()
+    assert run_of(shown["id"]).preset == "30m"
+
+
+def test_it_tells_research_from_chat_by_the_field(who: Caller) -> None:
+    shown = who.client.post("/v1/responses", json={"input": "Why?", "preset": "deep-research"}).json()
+    assert run_of(shown["id"]).preset == "10m"
+
+
+def test_it_says_that_chat_is_not_served_yet(who: Caller) -> None:
+    response = who.client.post("/v1/responses", json={"input": "Hello", "model": "gpt-5"})
+    assert response.status_code == 400
+    error = response.json()["error"]
+    assert (error["param"], error["code"]) == ("model", "model_not_found")
+    assert "not served here yet" in error["message"]
+    assert not Run.objects.exists()
+
+
+def test_it_takes_any_model_on_the_agent_path(who: Caller) -> None:
+    shown = who.client.post("/v1/agent", json={"input": "Hello", "model": "gpt-5"}).json()
+    assert (shown["model"], shown["sonde"]["ignored"]) == ("default", ["model"])
+
+
+def test_it_names_the_presets_there_are(who: Caller) -> None:
+    Preset.objects.filter(name="60m").update(enabled=False)
+    error = who.client.post("/v1/agent", json={"input": "Why?", "preset": "60m"}).json()["error"]
+    assert (error["param"], error["code"]) == ("preset", None)
+    assert "2m, 5m, 10m, 30m" in error["message"]
+
+
+def test_it_follows_up_an_earlier_run(who: Caller) -> None:
+    first = who.start()
+    end(first)
+    shown = who.client.post("/v1/agent", json={"input": "And at dusk?", "previous_response_id": first}).json()
+    assert shown["previous_response_id"] == first
+
+
+def test_it_knows_no_difference_between_malformed_unknown_and_foreign_earlier_runs(who: Caller) -> None:
+    theirs = caller().start()
+    end(theirs)
+    answers = {
+        who.client.post("/v1/agent", json={"input": "And?", "previous_response_id": earlier}).content
+        for earlier in ("resp_nonsense", "resp_" + "0" * 32, theirs)
+    }
+    assert len(answers) == 1
+    assert json.loads(answers.pop())["error"]["param"] == "previous_response_id"
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "The body is empty: send a JSON object."),
+        (b"[]", "The body must be a JSON object."),
+        (b'"text"', "The body must be a JSON object."),
+        (b"{", None),
+        (b'{"input": "a", "input": "b"}', "The body names input more than once."),
+    ],
+)
+def test_it_refuses_what_is_no_json_object(
+    who: Caller, path: str, content: bytes, message: str | None
+) -> None:
+    response = who.client.post(path, content=content, headers={"content-type": "application/json"})
+    assert response.status_code == 400
+    assert message in (None, response.json()["error"]["message"])
+
+
+def test_it_takes_json_without_a_content_type(who: Caller) -> None:
+    assert who.client.post("/v1/agent", content=b'{"input": "Why?"}').status_code == 200
+
+
+def test_it_refuses_what_curl_sends_without_a_header(who: Caller) -> None:
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    assert who.client.post("/v1/agent", content=b'{"input": "Why?"}', headers=form).status_code == 415
+
+
+def test_it_writes_the_space_that_the_seed_s_loop_greps_for(who: Caller) -> None:
+    assert b'"status": "queued"' in who.client.post("/v1/agent", json=QUESTION).content
