@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import ip_network
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -77,9 +78,30 @@ class Env:
             _ = parts.port
         except ValueError:
             raise EnvError(f"{name}: is not a URL") from None
-        if parts.scheme not in schemes or not (parts.netloc or parts.path):
-            raise EnvError(f"{name}: must be a URL that starts with {' or '.join(f'{s}://' for s in schemes)}")
+        if parts.scheme not in schemes or not parts.hostname:
+            wanted = " or ".join(f"{scheme}://" for scheme in schemes)
+            raise EnvError(f"{name}: must be a URL that starts with {wanted} and names a host")
         return value
+
+    def secret_url(self, name: str, *, schemes: tuple[str, ...]) -> str:
+        """A URL that may carry a password, so that NAME_FILE may hold it."""
+        return Env({name: self.secret(name)}).url(name, schemes=schemes)
+
+    def origin(self, name: str, default: str = "") -> str:
+        """`scheme://host[:port]` and nothing after it."""
+        return _origin(name, self.url(name, default))
+
+    def origins(self, name: str) -> tuple[str, ...]:
+        return tuple(_origin(name, Env({name: word}).url(name)) for word in self.words(name))
+
+    def networks(self, name: str) -> tuple[str, ...]:
+        """Addresses and networks in CIDR form, as they were written."""
+        for word in self.words(name):
+            try:
+                ip_network(word, strict=False)
+            except ValueError:
+                raise EnvError(f"{name}: {word!r} is neither an address nor a network") from None
+        return self.words(name)
 
     def _number(
         self, name: str, default: float, least: float | None, most: float | None, *, whole: bool
@@ -94,6 +116,13 @@ class Env:
         if (least is not None and number < least) or (most is not None and number > most) or number != number:
             raise EnvError(f"{name}: must be {_range(least, most)}, not {value}")
         return number
+
+
+def _origin(name: str, url: str) -> str:
+    parts = urlsplit(url)
+    if parts.path or parts.query or parts.fragment or parts.username:
+        raise EnvError(f"{name}: must be scheme://host or scheme://host:port, with nothing more")
+    return url
 
 
 def _range(least: float | None, most: float | None) -> str:

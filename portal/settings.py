@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dotenv import dotenv_values
 from kombu import Queue
@@ -127,14 +127,16 @@ def _postgres(url: str) -> dict[str, Any]:
         "PORT": str(parts.port or ""),
         "CONN_MAX_AGE": 0,
         "CONN_HEALTH_CHECKS": True,
-        "OPTIONS": {"pool": {"min_size": 1, "max_size": 16, "timeout": 10}, "connect_timeout": 5},
+        "OPTIONS": {
+            **dict(parse_qsl(parts.query)),
+            "pool": {"min_size": 1, "max_size": 16, "timeout": 10},
+            "connect_timeout": 5,
+        },
     }
 
 
 def _database() -> dict[str, Any]:
-    url = env.url("DATABASE_URL", schemes=("postgres", "postgresql", "sqlite"))
-    if url.startswith("sqlite"):
-        return _sqlite(Path(url.removeprefix("sqlite://")))
+    url = env.secret_url("DATABASE_URL", schemes=("postgresql", "postgres"))
     if url:
         return _postgres(url)
     if CLUSTER:
@@ -143,10 +145,23 @@ def _database() -> dict[str, Any]:
 
 
 def _redis() -> str:
-    url = env.url("REDIS_URL", schemes=("redis", "rediss", "unix"))
+    url = env.secret_url("REDIS_URL", schemes=("redis", "rediss"))
     if CLUSTER and not url:
         raise EnvError("REDIS_URL: is needed in cluster mode: redis://host:6379/0")
     return url if CLUSTER else ""
+
+
+def _broker(redis: str) -> str:
+    """In embedded mode the broker is a name within the process. kombu would not check a certificate."""
+    if not redis:
+        return "memory://here"
+    return f"{redis}?ssl_cert_reqs=required" if redis.startswith("rediss:") else redis
+
+
+def _public_url() -> str:
+    """Where people and scripts find the portal; an address that means "all" is none to go to."""
+    host = "localhost" if HOST in ("0.0.0.0", "::") else f"[{HOST}]" if ":" in HOST else HOST
+    return env.origin("PUBLIC_URL", f"http://{host}:{PORT}")
 
 
 try:
@@ -166,17 +181,16 @@ try:
     RESEARCH_BACKENDS = env.words("RESEARCH_BACKENDS", ("agent", "sonar"))
     RESEARCH_POLL_SECONDS = env.number("RESEARCH_POLL_SECONDS", 0, least=0)
     SONDE_UPSTREAM = env.choice("SONDE_UPSTREAM", ("auto", "live", "sandbox"), "auto")
+    SANDBOX_PORT = env.integer("SANDBOX_PORT", 0, least=0, most=65535)
 
     # The door
     HOST = env.text("HOST", "127.0.0.1")
     PORT = env.integer("PORT", env.integer("PPLX_PROXY_PORT", 8000, least=1, most=65535), least=1, most=65535)
-    PUBLIC_URL = env.url("PUBLIC_URL", f"http://{HOST}:{PORT}")
+    PUBLIC_URL = _public_url()
     ALLOWED_HOSTS = list(env.words("ALLOWED_HOSTS"))
-    TRUSTED_PROXIES = env.words("TRUSTED_PROXIES")
-    CORS_ORIGINS = env.words("CORS_ORIGINS")
+    TRUSTED_PROXIES = env.networks("TRUSTED_PROXIES")
+    CORS_ORIGINS = env.origins("CORS_ORIGINS")
     PPLX_PROXY_API_KEY = env.secret("PPLX_PROXY_API_KEY")
-    SONDE_URL = env.url("SONDE_URL")
-    SONDE_API_KEY = env.secret("SONDE_API_KEY")
     RETENTION_DAYS = env.integer("RETENTION_DAYS", 0, least=0)
     if 0 < RETENTION_DAYS < 7:
         raise EnvError("RETENTION_DAYS: must be at least 7, or empty to keep results until deleted")
@@ -187,7 +201,7 @@ except EnvError as error:
 
 PUBLIC_HOST = urlsplit(PUBLIC_URL).hostname or "localhost"
 SECURE = PUBLIC_URL.startswith("https://")
-ALLOWED_HOSTS = [*ALLOWED_HOSTS, PUBLIC_HOST, "localhost", "127.0.0.1", "[::1]"]
+ALLOWED_HOSTS = [*ALLOWED_HOSTS, PUBLIC_HOST, HOST, "localhost", "127.0.0.1", "[::1]"]
 CSRF_TRUSTED_ORIGINS = [PUBLIC_URL]
 
 INSTALLED_APPS = [
@@ -265,10 +279,11 @@ EMAIL_BACKEND = "django.core.mail.backends.dummy.EmailBackend"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_AGE = 60 * 60 * 24 * 30
-SECURE_SSL_REDIRECT = SECURE and env.flag("SECURE_SSL_REDIRECT", True)
+# Sonde speaks plain HTTP: whoever has an https address has a proxy, which has to say what it was asked by.
+SECURE_SSL_REDIRECT = SECURE
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if SECURE else None
 SECURE_HSTS_SECONDS = 31_536_000 if SECURE else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = SECURE
-SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if TRUSTED_PROXIES else None
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 CONTENT_SECURITY_POLICY = {
@@ -321,7 +336,7 @@ REST_FRAMEWORK = {
 }
 
 # Messages are hints: no result backend, no ETA, publishing fails fast (STACK §4.1-4.2).
-CELERY_BROKER_URL = REDIS_URL or "memory://here"
+CELERY_BROKER_URL = _broker(REDIS_URL)
 CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
     {
         "visibility_timeout": 300,
@@ -373,4 +388,3 @@ LOGGING: dict[str, Any] = {
         "uvicorn": {"level": "WARNING"},
     },
 }
-SANDBOX_PORT = env.integer("SANDBOX_PORT", 0, least=0, most=65535)

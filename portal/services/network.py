@@ -78,6 +78,11 @@ def call(work: Coroutine[Any, Any, Result]) -> Result:
         raise
 
 
+def begin(work: Coroutine[Any, Any, object]) -> None:
+    """Start `work` on the network loop and wait for nothing; it has to handle its own errors."""
+    asyncio.run_coroutine_threadsafe(work, _running().loop)
+
+
 def shared_client(base_url: str, *, timeout: float = SECONDS) -> AsyncClient:
     """The process's one client of `base_url`, for use inside `call`; `timeout` in seconds.
 

@@ -1,0 +1,297 @@
+"""What `manage.py doctor` looks at: is it configured, does it answer, is it right."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sqlite3
+import stat
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from email.utils import parsedate_to_datetime
+from enum import StrEnum
+from ipaddress import ip_address
+from pathlib import Path
+
+from channels.layers import get_channel_layer
+from django.conf import settings
+from django.db import connection
+from django.utils import timezone
+from redis import Redis, RedisError
+
+from portal.embedded import FolderInUse, FolderLock
+from portal.http import HTTPError, Response, async_client
+from portal.models.system import Credential, Heartbeat
+from portal.models.users import User
+from portal.running.preparation import needs_migration
+from portal.services import ledger_guard, network, sealing, upstreams
+from portal.wire.redact import redact
+from portal.wire.version import VERSION
+
+PATIENCE = 5.0
+"""Seconds any answer may take."""
+MOST_SKEW = 5.0
+SWEEPER_SILENCE = timedelta(seconds=10)
+LEAST_DISK, LITTLE_DISK = 256 * 2**20, 2 * 2**30
+SECRET_FILES = ("secret.key", "encryption.keys", "sonde.sqlite3")
+
+
+class Verdict(StrEnum):
+    OK = "ok"
+    HINT = "hint"
+    WRONG = "wrong"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    verdict: Verdict
+    topic: str
+    text: str
+
+
+Findings = Iterator[tuple[Verdict, str]]
+
+
+def check_up() -> Iterator[Finding]:
+    """Every finding, in the order in which a start would meet them."""
+    for topic, look in LOOKS.items():
+        try:
+            for verdict, text in look():
+                yield Finding(verdict, topic, redact(text))
+        except Exception as error:  # one broken look must not hide the others
+            reason = " ".join(redact(str(error)).split()) or type(error).__name__
+            yield Finding(Verdict.WRONG, topic, f"cannot be told: {reason}")
+
+
+def mode() -> Findings:
+    yield Verdict.OK, f"Sonde {VERSION}, {settings.SONDE_MODE}"
+
+
+def data_folder() -> Findings:
+    folder = Path(settings.DATA_DIR)
+    if not os.access(folder, os.W_OK):
+        yield Verdict.WRONG, f"{folder} cannot be written"
+    yield Verdict.OK, f"{folder}{_occupied()}"
+    for path in (folder, *(folder / name for name in SECRET_FILES)):
+        if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o077 and not _is_sheltered(path, folder):
+            wanted = "700" if path.is_dir() else "600"
+            yield Verdict.WRONG, f"others may read {path}: chmod {wanted} {path}"
+
+
+def database() -> Findings:
+    connection.ensure_connection()
+    if connection.vendor == "sqlite":
+        yield Verdict.OK, f"SQLite {sqlite3.sqlite_version} in {connection.settings_dict['NAME']}"
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT current_setting('server_version'), extract(epoch FROM clock_timestamp())")
+        version, clock = cursor.fetchone()
+    where = f"{connection.settings_dict['HOST']}/{connection.settings_dict['NAME']}"
+    yield Verdict.OK, f"PostgreSQL {version} at {where}"
+    yield from _judge_clock("the database", float(clock))
+
+
+def migrations() -> Findings:
+    if needs_migration():
+        yield Verdict.WRONG, "are pending: start the portal once, or run manage.py migrate"
+    else:
+        yield Verdict.OK, "all applied"
+
+
+def triggers() -> Findings:
+    missing = ledger_guard.missing()
+    if missing:
+        yield Verdict.WRONG, f"nothing guards {', '.join(missing)}: start the portal once"
+    else:
+        yield Verdict.OK, "ledger and audit log cannot be changed"
+
+
+def people() -> Findings:
+    admins = User.objects.filter(is_staff=True, is_active=True).count()
+    if admins:
+        yield Verdict.OK, f"{User.objects.count()} users, {admins} of them admins"
+    else:
+        yield Verdict.WRONG, "there is no active admin: manage.py create_user EMAIL --admin"
+
+
+def broker() -> Findings:
+    if not settings.CLUSTER:
+        yield Verdict.OK, "in the process"
+        return
+    try:
+        with Redis.from_url(
+            settings.REDIS_URL, socket_timeout=PATIENCE, socket_connect_timeout=PATIENCE
+        ) as redis:
+            version = redis.info("server").get("redis_version")
+            policy = redis.info("memory").get("maxmemory_policy")
+    except RedisError as error:
+        yield Verdict.WRONG, f"REDIS_URL does not answer: {error}"
+        return
+    yield Verdict.OK, f"Redis protocol {version}"
+    if policy != "noeviction":
+        yield Verdict.HINT, f"maxmemory-policy is {policy}: messages may be dropped; noeviction keeps them"
+
+
+def channel_layer() -> Findings:
+    if not settings.CLUSTER:
+        yield Verdict.OK, "in the process"
+        return
+    seconds = network.call(_round_trip())
+    yield Verdict.OK, f"a message came back after {seconds * 1000:.0f} ms"
+
+
+def sweeper() -> Findings:
+    last = Heartbeat.objects.filter(name="sweeper").values_list("at", flat=True).first()
+    age = None if last is None else timezone.now() - last
+    if age is not None and age < SWEEPER_SILENCE:
+        yield Verdict.OK, "sweeps"
+    elif settings.CLUSTER or _occupied():
+        seen = "never" if last is None else f"last at {last:%Y-%m-%d %H:%M:%S} UTC"
+        yield Verdict.WRONG, f"is silent ({seen}): is a worker running, and a beat?"
+    else:
+        yield Verdict.HINT, "the portal is not running"
+
+
+def encryption() -> Findings:
+    """Every sealed secret opens, and is sealed with the first key."""
+    rows = [row for row in Credential.objects.all() if row.sealed]
+    for row in rows:
+        try:
+            sealing.unseal(row, "sealed")
+        except sealing.SealError as error:
+            yield Verdict.WRONG, str(error)
+    old = sum(not sealing.is_current(row.sealed) for row in rows)
+    if old:
+        yield Verdict.HINT, f"{old} secrets are sealed with a former key: manage.py rotate_keys"
+    yield Verdict.OK, f"{len(rows)} secrets, key {sealing.ring().first_id!r}"
+    if settings.CLUSTER and (Path(settings.DATA_DIR) / "encryption.keys").exists():
+        yield (
+            Verdict.HINT,
+            "several machines need one SONDE_ENCRYPTION_KEYS and one SECRET_KEY; this one made its own",
+        )
+
+
+def upstream() -> Findings:
+    yield Verdict.OK, upstreams.describe()
+    for row in Credential.objects.exclude(problem=""):
+        yield Verdict.WRONG, f"{row.name} {row.problem}"
+    api = upstreams.perplexity_api()
+    if api is None:
+        yield Verdict.HINT, "no run can be answered"
+    elif api.sandbox and not (settings.CLUSTER or _occupied()):
+        yield Verdict.HINT, "the sandbox runs while the portal does"
+    else:
+        yield from _judge_upstream(api)
+
+
+def disk() -> Findings:
+    free = shutil.disk_usage(settings.DATA_DIR).free
+    verdict = Verdict.WRONG if free < LEAST_DISK else Verdict.HINT if free < LITTLE_DISK else Verdict.OK
+    yield verdict, f"{free / 2**30:.1f} GiB free under {settings.DATA_DIR}"
+
+
+def retention() -> Findings:
+    days = settings.RETENTION_DAYS
+    yield (
+        Verdict.OK,
+        f"results are kept for {days} days" if days else "results are kept until they are deleted",
+    )
+
+
+def address() -> Findings:
+    yield Verdict.OK, f"{settings.PUBLIC_URL}, listening on {settings.HOST}:{settings.PORT}"
+    if "*" in settings.ALLOWED_HOSTS:
+        yield Verdict.HINT, "ALLOWED_HOSTS is *: anybody may give the portal another name"
+    is_local = _is_loopback(settings.PUBLIC_HOST)
+    if is_local and not _is_loopback(settings.HOST):
+        yield Verdict.HINT, "PUBLIC_URL is an address of this machine only: set it to what others type"
+    if not settings.SECURE and not is_local:
+        yield (
+            Verdict.HINT,
+            "PUBLIC_URL is http: passwords and keys can be read on their way",
+        )
+    if settings.SECURE and not settings.TRUSTED_PROXIES:
+        yield Verdict.HINT, "TRUSTED_PROXIES is empty: every client has the address of the https proxy"
+
+
+LOOKS: dict[str, Callable[[], Findings]] = {
+    "mode": mode,
+    "data folder": data_folder,
+    "database": database,
+    "migrations": migrations,
+    "triggers": triggers,
+    "people": people,
+    "encryption": encryption,
+    "broker": broker,
+    "channel layer": channel_layer,
+    "sweeper": sweeper,
+    "upstream": upstream,
+    "disk": disk,
+    "retention": retention,
+    "address": address,
+}
+
+
+def _occupied() -> str:
+    """Says so when a server has the folder, which only embedded mode locks."""
+    lock = FolderLock()
+    try:
+        lock.take(Path(settings.DATA_DIR))
+    except FolderInUse:
+        return ", in use by a running portal"
+    lock.free()
+    return ""
+
+
+def _is_sheltered(path: Path, folder: Path) -> bool:
+    """A file that others could read does not matter in a folder that they cannot enter."""
+    return path != folder and not stat.S_IMODE(folder.stat().st_mode) & 0o077
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+async def _round_trip() -> float:
+    layer = get_channel_layer()
+    started = time.monotonic()
+    async with asyncio.timeout(PATIENCE):
+        channel = await layer.new_channel()
+        await layer.group_add("doctor", channel)
+        await layer.group_send("doctor", {"type": "doctor.ping"})
+        await layer.receive(channel)
+        await layer.group_discard("doctor", channel)
+    return time.monotonic() - started
+
+
+def _judge_upstream(api: upstreams.Upstream) -> Findings:
+    try:
+        answer = network.call(_ask_for_models(api))
+    except (HTTPError, ValueError) as error:
+        yield Verdict.WRONG, f"{api.base_url} cannot be reached: {type(error).__name__}"
+        return
+    if answer.status_code == 401:
+        yield Verdict.WRONG, f"{api.base_url} refuses the key …{api.key[-4:]}"
+    elif not answer.is_success:
+        yield Verdict.WRONG, f"{api.base_url} answered {answer.status_code}"
+    else:
+        yield Verdict.OK, f"{api.base_url} answers and accepts the key"
+    if date := answer.headers.get("date"):
+        yield from _judge_clock("the upstream", parsedate_to_datetime(date).timestamp())
+
+
+async def _ask_for_models(api: upstreams.Upstream) -> Response:
+    async with async_client(api.base_url, timeout=PATIENCE) as client:
+        return await client.get("/v1/models", headers={"Authorization": f"Bearer {api.key}"})
+
+
+def _judge_clock(whose: str, theirs: float) -> Findings:
+    skew = time.time() - theirs
+    if abs(skew) > MOST_SKEW:
+        yield Verdict.WRONG, f"the clock of this machine is {skew:+.0f} s from that of {whose}"
