@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 from django.db.models import QuerySet
 
 from portal.models.keys import ApiKey
 from portal.models.ledger import LedgerEntry
 from portal.models.teams import Team
+from portal.models.users import User
 from portal.wire.errors import not_found
+
+# What the database may be asked for: PostgreSQL refuses text with NUL in it.
+PUBLIC_ID = re.compile(r"[a-z0-9-]{1,64}", re.ASCII)
 
 
 def keys_of(user_id: int) -> QuerySet[ApiKey]:
@@ -17,7 +23,7 @@ def keys_of(user_id: int) -> QuerySet[ApiKey]:
 
 def find_key(user_id: int, public_id: str) -> ApiKey:
     """The user's own key; every other id is answered like an unknown one."""
-    key = keys_of(user_id).filter(public_id=public_id).first()
+    key = keys_of(user_id).filter(public_id=public_id).first() if PUBLIC_ID.fullmatch(public_id) else None
     if key is None:
         raise not_found()
     return key
@@ -30,3 +36,9 @@ def entries_of(user_id: int) -> QuerySet[LedgerEntry]:
 
 def team_of(user_id: int) -> Team | None:
     return Team.objects.filter(memberships__user_id=user_id).first()
+
+
+def admin_emails(most: int = 3) -> list[str]:
+    """Whom to ask: admins who can log in, longest first."""
+    admins = User.objects.filter(is_staff=True, is_active=True).order_by("pk")
+    return list(admins.values_list("email", flat=True)[:most])

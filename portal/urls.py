@@ -22,6 +22,9 @@ doors = Doors((*health.routes(), *research.routes))
 urlpatterns = [
     path("", include("portal.api.urls")),
     path("admin/", admin.site.urls),
+    path("account/", include("allauth.account.urls")),
+    path("", include("portal.pages.urls")),
+    path("", include("research.pages.urls")),
 ]
 
 

@@ -1,0 +1,46 @@
+"""What every template may use without asking for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.http import HttpRequest
+from django.utils.functional import SimpleLazyObject
+
+from portal.services.ledger import balance_of
+from portal.services.upstreams import uses_sandbox
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An entry of the navigation. `name` is the URL's and the icon's; `pages` are the URLs within."""
+
+    name: str
+    title: str
+    pages: tuple[str, ...] = ()
+
+
+NAVIGATION = (
+    Place("ask", "Ask"),
+    Place("runs", "Runs", ("run",)),
+    Place("keys", "Keys", ("key-rotate", "key-revoke")),
+)
+
+
+def portal(request: HttpRequest) -> dict[str, object]:
+    """Balance and sandbox are looked up only where a template shows them."""
+    user = getattr(request, "user", None)
+    return {
+        "navigation": NAVIGATION,
+        "place": _place(request),
+        "public_url": settings.PUBLIC_URL,
+        "sandbox": SimpleLazyObject(uses_sandbox),
+        "balance": SimpleLazyObject(lambda: balance_of(user.pk) if user and user.pk else None),
+    }
+
+
+def _place(request: HttpRequest) -> str:
+    """The entry of the navigation that the page belongs to; "" for none."""
+    name = request.resolver_match.url_name if request.resolver_match else None
+    return next((place.name for place in NAVIGATION if name in (place.name, *place.pages)), "")

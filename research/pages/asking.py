@@ -1,0 +1,134 @@
+"""The question form: what a person typed, as the request that every other door makes of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from portal.wire.errors import BadRequest, Problem
+from portal.wire.fields import Fields
+from research.models.runs import Run
+from research.protocol.agent import parse_run_request
+from research.protocol.options import RunRequest
+
+_SPLIT = re.compile(r"[\s,;]+")
+_ISO_DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})", re.ASCII)
+_LABELS = {
+    "input": "question",
+    "search_mode": "mode",
+    "search_recency_filter": "recency",
+    "search_domain_filter": "domains",
+    "search_after_date_filter": "after",
+    "search_before_date_filter": "before",
+    "language_preference": "language",
+    "previous_response_id": "previous",
+}
+"""Field of the API → field of the form, where the names differ."""
+
+
+OPTIONS = ("instructions", "mode", "recency", "domains", "after", "before", "language")
+"""Fields that are folded away until one of them is used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """The form as it was filled in; every field is the text as typed. `form` tells one showing of
+    the form from another."""
+
+    question: str = ""
+    preset: str = ""
+    instructions: str = ""
+    mode: str = ""
+    recency: str = ""
+    domains: str = ""
+    after: str = ""
+    before: str = ""
+    language: str = ""
+    previous: str = ""
+    form: str = ""
+
+    @property
+    def has_options(self) -> bool:
+        options = asdict(self)
+        return any(options[name] for name in OPTIONS)
+
+
+def new_asking(question: str = "", previous: str = "") -> Asking:
+    return Asking(question=question, previous=previous, form=secrets.token_urlsafe(12))
+
+
+def asking_of(run: Run) -> Asking:
+    """The form filled in as it was for `run`, to be asked again."""
+    options = run.options
+    return Asking(
+        question=run.question,
+        preset=run.preset,
+        instructions=options.get("instructions") or "",
+        mode=options.get("search_mode") or "",
+        recency=options.get("recency") or "",
+        domains=", ".join(options.get("domains") or ()),
+        after=_iso(options.get("after_date") or ""),
+        before=_iso(options.get("before_date") or ""),
+        language=options.get("language") or "",
+        form=new_asking().form,
+    )
+
+
+def read_asking(form: Mapping[str, str]) -> Asking:
+    return Asking(**{name: form.get(name, "") for name in asdict(Asking())})
+
+
+def request_of(asking: Asking) -> RunRequest:
+    """Raises BadRequest, its `param` a field of the form.
+
+    The idempotency key is made of the form's own name and all that was typed: sending the same
+    form twice is one run, sending it again with another question is another.
+    """
+    try:
+        request = parse_run_request(Fields(_body(asking)), {})
+    except BadRequest as problem:
+        raise for_form(problem) from None
+    typed = json.dumps(asdict(asking)).encode()
+    return replace(request, idempotency_key=f"form-{hashlib.sha256(typed).hexdigest()}")
+
+
+def _body(asking: Asking) -> dict[str, Any]:
+    given = {
+        "input": asking.question.strip(),
+        "preset": asking.preset,
+        "instructions": asking.instructions.strip(),
+        "search_mode": asking.mode,
+        "search_recency_filter": asking.recency,
+        "search_domain_filter": [domain for domain in _SPLIT.split(asking.domains) if domain],
+        "search_after_date_filter": _american(asking.after),
+        "search_before_date_filter": _american(asking.before),
+        "language_preference": asking.language.strip(),
+        "previous_response_id": asking.previous,
+    }
+    return {name: value for name, value in given.items() if value or name == "input"}
+
+
+def _american(day: str) -> str:
+    """2026-11-30, as a date field gives it, → 11/30/2026, as the upstreams take it."""
+    match = _ISO_DATE.fullmatch(day)
+    return f"{match[2]}/{match[3]}/{match[1]}" if match else day
+
+
+def _iso(day: str) -> str:
+    """11/30/2026 → 2026-11-30."""
+    month, _, rest = day.partition("/")
+    date, _, year = rest.partition("/")
+    return f"{year}-{month}-{date}" if year else ""
+
+
+def for_form(problem: Problem) -> BadRequest:
+    """The API's error in the words of the form."""
+    place = problem.param or ""
+    name = place.partition("[")[0]
+    message = problem.message.removeprefix(f"{place} ") if place else problem.message
+    return BadRequest(message[:1].upper() + message[1:], param=_LABELS.get(name, name) or None)

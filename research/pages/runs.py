@@ -1,0 +1,105 @@
+"""The list of runs, and a run: live, and after its end."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponseBase, JsonResponse
+from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
+from django.utils import timezone
+from django.views.decorators.http import require_POST, require_safe
+
+from portal.pages.base import page, principal
+from portal.wire.errors import BadRequest
+from portal.wire.ids import parse_response_id
+from research.models.runs import Run
+from research.pages.events import lines_of
+from research.pages.shown import LONG_QUESTION, cost_of, gauge_of, report_of
+from research.queries import events_after, find_run, list_runs
+from research.services.cancel import cancel_run
+
+PAGE = 50
+
+
+@require_safe
+@page
+def show_list(request: HttpRequest) -> HttpResponseBase:
+    after = request.GET.get("after")
+    found = list_runs(principal(request), PAGE, _run_id(after) if after else None)
+    return render(request, "research/runs.html", {"page": found, "after": after})
+
+
+@require_safe
+@page
+def show_run(request: HttpRequest, public_id: str) -> HttpResponseBase:
+    run = find_run(principal(request), parse_response_id(public_id))
+    return render(request, "research/run.html", _of_run(run))
+
+
+@require_safe
+@page
+def show_changes(request: HttpRequest, public_id: str) -> HttpResponseBase:
+    """What a page that knows the events up to `after` has to change: HTML by place, as JSON."""
+    run = find_run(principal(request), parse_response_id(public_id))
+    return JsonResponse(_changes(request, run, _after(request)))
+
+
+@require_POST
+@page
+def stop(request: HttpRequest, public_id: str) -> HttpResponseBase:
+    """Stopping what has just ended is no error for a person: they see how it ended."""
+    run_id = parse_response_id(public_id)
+    try:
+        cancel_run(principal(request), run_id)
+    except BadRequest:
+        messages.info(request, "The run had already ended.")
+    return redirect("run", public_id)
+
+
+def _run_id(public_id: str) -> UUID:
+    """Raises Http404 for what is no id."""
+    run_id = parse_response_id(public_id)
+    if run_id is None:
+        raise Http404
+    return run_id
+
+
+def _after(request: HttpRequest) -> int:
+    text = request.GET.get("after", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
+
+
+def _of_run(run: Run, after: int = 0) -> dict[str, Any]:
+    """Everything the templates of a run are made of."""
+    lines = lines_of(events_after(run, after))
+    return {
+        "run": run,
+        "lines": lines,
+        "seq": lines[-1].seq if lines else after,
+        "gauge": None if run.is_terminal else gauge_of(run, timezone.now()),
+        "shown": report_of(run) if run.is_terminal else None,
+        "cost": cost_of(run),
+        "took": (run.completed_at - run.created_at).total_seconds() if run.completed_at else None,
+        "is_long": len(run.question) > LONG_QUESTION,
+    }
+
+
+def _changes(request: HttpRequest, run: Run, after: int) -> dict[str, Any]:
+    """A live run gets its gauge and new events; an ended one its whole body, once."""
+    context = _of_run(run, 0 if run.is_terminal else after)
+    told = {"seq": context["seq"], "status": run.status, "live": not run.is_terminal}
+
+    def part(template: str) -> str:
+        return render_to_string(template, context, request)
+
+    if run.is_terminal:
+        return told | {"head": part("research/_run_meta.html"), "body": part("research/_run_body.html")}
+    return told | {
+        "head": part("research/_run_meta.html"),
+        "gauge": part("research/_gauge.html"),
+        "events": part("research/_events.html"),
+        "said": context["gauge"].summary,
+    }

@@ -1,0 +1,197 @@
+"""Runs as the pages show them: where a live one stands, what a finished one left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from research.models.reports import Report
+from research.models.runs import Run
+from research.pages.events import backend_name, counted
+from research.protocol.states import State
+from research.protocol.urls import host_label
+from research.services.render import Heading, contents_of
+
+LONG_QUESTION = 160
+"""A question longer than this is no heading: it is shown as text."""
+STATUS_WORDS = {
+    "queued": "Queued",
+    "in_progress": "Researching",
+    "completed": "Completed",
+    "incomplete": "Incomplete",
+    "failed": "Failed",
+    "cancelled": "Stopped",
+}
+PROVENANCE = {
+    "cited": "The report cites this source.",
+    "retrieved": "The research found this source; the report does not cite it.",
+    "recovered": "Found as a link in the report’s text; the upstream did not list it.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """Where a live run stands. Lengths are seconds, `awaited` says what has to happen next."""
+
+    elapsed: float
+    usual: int
+    budget: int
+    awaited: str
+    stopping: bool
+    queries: int
+    pages: int
+    characters: int
+    percent: int | None
+
+    @property
+    def summary(self) -> str:
+        """One sentence for a screen reader; the same as long as nothing moves."""
+        searches, pages = counted(self.queries, "search", "searches"), counted(self.pages, "page", "pages")
+        return f"{self.awaited} {searches}, {pages} so far."
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRow:
+    number: int
+    url: str
+    title: str
+    host: str
+    provenance: str
+    means: str
+    snippet: str
+    date: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A line of the receipt."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A report with all that stands around it."""
+
+    report: Report
+    contents: list[Heading]
+    sources: list[SourceRow]
+    notices: list[str]
+    checks: list[str]
+    facts: list[Fact]
+    queries: list[Mapping[str, Any]]
+    opened: list[Mapping[str, Any]]
+
+
+def gauge_of(run: Run, now: datetime) -> Gauge:
+    progress = run.progress
+    return Gauge(
+        elapsed=max((now - run.created_at).total_seconds(), 0),
+        usual=max(run.usual_seconds, 1),
+        budget=run.time_budget,
+        awaited=_awaited(run),
+        stopping=_is_stopping(run),
+        queries=progress.get("query_count", 0),
+        pages=progress.get("page_count", 0),
+        characters=progress.get("characters", 0),
+        percent=progress.get("percent"),
+    )
+
+
+def _is_stopping(run: Run) -> bool:
+    return run.cancel_requested_at is not None or State(run.state) is State.CANCELLING
+
+
+def _awaited(run: Run) -> str:
+    name = backend_name(run.backend)
+    if run.stop_reason == "budget":
+        return "The time is up: collecting what was written."
+    if _is_stopping(run):
+        return "Stopping."
+    if run.faults:
+        return f"Waiting for {name} to answer again."
+    return {
+        State.QUEUED: "Waiting for a free worker.",
+        State.SUBMITTING: f"Waiting for {name} to take the question.",
+    }.get(State(run.state), f"Waiting for {name} to finish its research.")
+
+
+def report_of(run: Run) -> Shown | None:
+    report: Report | None = getattr(run, "report", None)
+    if report is None:
+        return None
+    return Shown(
+        report=report,
+        contents=contents_of(report.html),
+        sources=[_source(source) for source in report.sources],
+        notices=report.notices,
+        checks=_checks(report.checks),
+        facts=_facts(run, report),
+        queries=report.receipt.get("queries", []),
+        opened=[
+            source
+            for found in report.receipt.get("sourceInvestigations", [])
+            for source in found.get("sources", [])
+        ],
+    )
+
+
+def _source(source: Mapping[str, Any]) -> SourceRow:
+    url = source.get("url", "")
+    return SourceRow(
+        number=source["number"],
+        url=url,
+        title=source.get("title") or host_label(url),
+        host=host_label(url),
+        provenance=source["provenance"],
+        means=PROVENANCE.get(source["provenance"], ""),
+        snippet=source.get("snippet", ""),
+        date=source.get("date") or "",
+    )
+
+
+def _checks(checks: Mapping[str, Any]) -> list[str]:
+    """What does not fit between text and sources, as sentences."""
+    said = (
+        ("out_of_range", "Marks with a number that no source has"),
+        ("unattributed", "Marks that cannot be matched to one source"),
+        ("unlisted", "Links in the text that the research did not list"),
+    )
+    found = [f"{sentence}: {_some(checks[name])}." for name, sentence in said if checks.get(name)]
+    unused = checks.get("unused") or []
+    if unused:
+        found.append(f"{counted(len(unused), 'source was', 'sources were')} found but not cited.")
+    return found
+
+
+def _some(values: Iterable[Any], most: int = 5) -> str:
+    shown = [str(value) for value in values]
+    more = f" and {len(shown) - most} more" if len(shown) > most else ""
+    return ", ".join(shown[:most]) + more
+
+
+def cost_of(run: Run) -> Decimal:
+    """Credits the run cost in the end: nothing when nothing was delivered."""
+    cost: Decimal = run.credits_charged - run.credits_refunded
+    return cost
+
+
+def _facts(run: Run, report: Report) -> list[Fact]:
+    usage = report.usage
+    facts = [
+        Fact("Answered by", backend_name(run.backend) + (" (simulated)" if run.sandbox else "")),
+        Fact("Model", report.model),
+        Fact("Steps", f"{report.steps:,}" if report.steps else ""),
+        Fact("Tokens read", _tokens(usage.get("input_tokens"))),
+        Fact("Tokens written", _tokens(usage.get("output_tokens"))),
+        Fact("Upstream cost", f"${report.upstream_cost.normalize():f}" if report.upstream_cost else ""),
+    ]
+    return [fact for fact in facts if fact.value]
+
+
+def _tokens(count: int | None) -> str:
+    return f"{count:,}" if count else ""

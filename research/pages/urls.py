@@ -1,0 +1,15 @@
+"""The paths of the pages of research (SPEC 10.22)."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from research.pages import ask, runs
+
+urlpatterns = [
+    path("", ask.ask, name="ask"),
+    path("runs", runs.show_list, name="runs"),
+    path("runs/<str:public_id>", runs.show_run, name="run"),
+    path("runs/<str:public_id>/live", runs.show_changes, name="run-live"),
+    path("runs/<str:public_id>/stop", runs.stop, name="run-stop"),
+]
