@@ -95,9 +95,15 @@ def _request_id(request: Request) -> str:
 
 
 def _normal(address: str | None) -> str | None:
-    """The address as written in logs; an IPv4 address inside IPv6 is that IPv4 address."""
+    """The address as written in logs, without port and zone; an IPv4 address inside IPv6 is that
+    IPv4 address."""
+    text = (address or "").partition("%")[0]
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
     try:
-        found = ip_address((address or "").strip("[]"))
+        found = ip_address(text)
     except ValueError:
         return None
     return str(getattr(found, "ipv4_mapped", None) or found)

@@ -66,7 +66,7 @@ def accept_invitation(token: str, *, email: str, name: str, password: str) -> Us
     user = create_user(
         invitation.email or email,
         password=password,
-        name=" ".join(name.split())[:120],
+        name=name,
         team=invitation.team,
         role=invitation.role,
     )

@@ -147,7 +147,7 @@ def authenticate_key(text: str, address: str | None, request_id: str = "") -> Pr
 
 def checked_name(name: str) -> str:
     name = name.strip()
-    if not 0 < len(name) <= 80:
+    if not 0 < len(name) <= 80 or "\0" in name:
         raise Invalid("a key needs a name of 1 to 80 characters", "name")
     return name
 

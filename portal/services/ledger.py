@@ -116,7 +116,11 @@ def balance_of(user_id: int) -> Balance:
     row = (
         CreditAccount.objects.filter(user_id=user_id)
         .values_list(
-            "allowance", "own", "reserved", "allowance_since", "plan__allowance",
+            "allowance",
+            "own",
+            "reserved",
+            "allowance_since",
+            "plan__allowance",
             "user__membership__team__pool__own",
         )
         .first()

@@ -48,7 +48,7 @@ def create_user(
 
     Without a password the user cannot log in, only use keys. Raises Invalid: `email`, `password`.
     """
-    email = checked_email(email)
+    email, name = checked_email(email), checked_name(name)
     if password is not None:
         check_password(password, User(email=email, name=name))
     try:
@@ -97,7 +97,7 @@ def set_active(user: User, active: bool, *, actor: Principal | None) -> bool:
 def find_or_make_team(name: str) -> Team:
     """Raises Invalid for a name that no team can have."""
     name = " ".join(name.split())
-    if not 0 < len(name) <= 120:
+    if not 0 < len(name) <= 120 or "\0" in name:
         raise Invalid("a team needs a name of 1 to 120 characters", "team")
     return Team.objects.get_or_create(name=name)[0]
 
@@ -133,6 +133,13 @@ def checked_email(email: str) -> str:
     except ValidationError:
         raise Invalid(f"{email!r} is not an email address", "email") from None
     return email
+
+
+def checked_name(name: str) -> str:
+    name = " ".join(name.split())
+    if len(name) > 120 or "\0" in name:
+        raise Invalid("a name has at most 120 characters", "name")
+    return name
 
 
 def check_password(password: str, user: User) -> None:
