@@ -121,4 +121,3 @@ class _Reader:
             self.in_list = self.in_list and line[0].isspace()
         elif self.start < 0:
             self.start = position
-

@@ -1,5 +1,7 @@
 """A finished job's text and sources, made into the report that every door delivers."""
 
+from __future__ import annotations
+
 from collections.abc import Set
 from dataclasses import dataclass, replace
 from typing import Any
@@ -74,7 +76,7 @@ def build_report(finished: Finished) -> Report:
     return Report(text, thought.thinking, sources, marks, links, checks, notices)
 
 
-def annotations(report: Report) -> list[dict[str, Any]]:
+def url_citations(report: Report) -> list[dict[str, Any]]:
     """Flat `url_citation` members (openai-compat §3), one per mark and source it means, and per link
     to a source. Recovered links are told as sources, never as citations."""
     by_number = {source.number: source for source in report.sources if source.url}

@@ -11,7 +11,7 @@ from research.models.reports import Report
 from research.models.runs import Run
 from research.protocol.outcome import Earlier, Finished, Options, Order, Running
 from research.protocol.receipt import research_receipt
-from research.protocol.report import annotations, build_report
+from research.protocol.report import build_report, url_citations
 from research.protocol.states import State
 from research.services.money import end_run
 from research.services.moves import Event
@@ -35,7 +35,7 @@ def collect(run: Run, finished: Finished, **changes: Any) -> None:
         thinking=built.thinking,
         sources=[asdict(source) for source in built.sources],
         marks=[asdict(mark) for mark in built.marks],
-        annotations=annotations(built),
+        annotations=url_citations(built),
         checks=asdict(built.checks),
         notices=list(built.notices),
         queries=[query.text for query in finished.queries],
