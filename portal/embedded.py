@@ -17,6 +17,7 @@ from django.conf import settings
 
 from portal.running.parts import Beat, Part, Worker
 from portal.services import network, upstreams
+from research.services import moves
 
 LOCK_FILE = "sonde.lock"
 WORKER_THREADS = 4
@@ -72,7 +73,8 @@ class Sandbox(Part):
         from sandbox.app import build_app  # noqa: PLC0415
 
         super().__init__()
-        self.app = build_app(settings.DATA_DIR / "sandbox.sqlite3")
+        seconds = settings.SANDBOX_SECONDS or None
+        self.app = build_app(settings.DATA_DIR / "sandbox.sqlite3", seconds=seconds)
         self.server: uvicorn.Server | None = None
 
     def start(self) -> None:
@@ -130,6 +132,8 @@ class Embedded:
         if upstreams.serves_sandbox():
             self._start(Sandbox())
         if not settings.CLUSTER:
+            # This process has the folder to itself: leases in it were left by one that died.
+            moves.release_all_leases()
             self._start(Worker(WORKER_THREADS))
             self._start(Beat())
 

@@ -180,8 +180,10 @@ try:
     PPLX_COOKIE = env.secret("PPLX_COOKIE")
     RESEARCH_BACKENDS = env.words("RESEARCH_BACKENDS", ("agent", "sonar"))
     RESEARCH_POLL_SECONDS = env.number("RESEARCH_POLL_SECONDS", 0, least=0)
+    RESEARCH_LEASE_SECONDS = env.number("RESEARCH_LEASE_SECONDS", 30, least=2)
     SONDE_UPSTREAM = env.choice("SONDE_UPSTREAM", ("auto", "live", "sandbox"), "auto")
     SANDBOX_PORT = env.integer("SANDBOX_PORT", 0, least=0, most=65535)
+    SANDBOX_SECONDS = env.number("SANDBOX_SECONDS", 0, least=0)
 
     # The door
     HOST = env.text("HOST", "127.0.0.1")
