@@ -48,8 +48,8 @@ _LIMITS = {"max_steps": 100, "max_output_tokens": 10**6, "max_tool_calls": 10**4
 """Number parameters of a preset that are sent, and the most of each."""
 _EFFORT = re.compile(r"[a-z][a-z0-9-]{0,40}(?:@[0-9.-]{1,20})?", re.ASCII)
 _ID = re.compile(r"resp_[A-Za-z0-9_-]{1,100}", re.ASCII)
-_NO_CALLS = frozenset({"message", "reasoning"})
-"""Output items that are no tool calls; every other kind is one."""
+_CALLS = ("_results", "_call")
+"""How the kinds of output items end that are tool calls (§5.7)."""
 _END_WORDS = {
     "completed": "The upstream finished without delivering a report.",
     "incomplete": "The upstream stopped before it had written anything.",
@@ -180,7 +180,7 @@ def _read_output(job: dict[str, Any]) -> Finished:
     usage = members(job.get("usage"))
     tools = members(usage.get("tool_calls_details"))
     invocations = sum(count_of(members(tool).get("invocation")) for tool in tools.values())
-    calls = sum(string(item.get("type")) not in _NO_CALLS for item in items)
+    calls = sum(string(item.get("type")).endswith(_CALLS) for item in items)
     return Finished(
         text="".join(_message_text(item) for item in items),
         found=tuple(page for item in items for page in _results(item)),

@@ -326,8 +326,9 @@ def test_it_numbers_no_source_by_nonsense(number: Any) -> None:
 
 
 def test_it_counts_output_items_as_steps_when_the_usage_says_nothing() -> None:
-    output = [{"type": "search_results"}, {"type": "fetch_url_results"}, {"type": "reasoning"}, message("x")]
-    assert told(status="completed", output=output).steps == 2
+    kinds = ("search_results", "fetch_url_results", "mcp_call", "reasoning", "skill_loaded", "unknown")
+    output = [*({"type": kind} for kind in kinds), message("x")]
+    assert told(status="completed", output=output).steps == 3
 
 
 def test_it_reads_money_in_dollars_only() -> None:
