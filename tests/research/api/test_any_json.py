@@ -52,9 +52,9 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("content", HOSTILE, ids=range(len(HOSTILE)))
-def test_it_refuses_hostile_bodies_and_charges_nothing(who: Caller, content: bytes) -> None:
-    response = who.client.post("/v1/agent", content=content)
-    assert response.status_code in (400, 413)
-    assert list(response.json()["error"]) == ["code", "message", "type", "param"]
+def test_it_refuses_hostile_bodies_and_charges_nothing(who: Caller) -> None:
+    for content in HOSTILE:
+        response = who.client.post("/v1/agent", content=content)
+        assert response.status_code in (400, 413), content[:80]
+        assert list(response.json()["error"]) == ["code", "message", "type", "param"]
     assert not Run.objects.exists()

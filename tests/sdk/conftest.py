@@ -1,0 +1,85 @@
+"""A portal that really runs, in both modes, and SDKs that really call it over a socket."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import openai
+import perplexity
+import pytest
+
+from tests.running_server import RunningServer
+from tests.services import running
+
+TERMINAL = ("completed", "failed", "incomplete", "cancelled")
+PATIENCE = 60.0
+
+Poll = Callable[[Any, str], Any]
+
+
+@pytest.fixture(
+    scope="session",
+    params=[
+        pytest.param("embedded", marks=pytest.mark.embedded),
+        pytest.param("cluster", marks=pytest.mark.cluster),
+    ],
+)
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningServer]:
+    """The cluster has a database and a broker of its own: nobody else's messages reach its worker."""
+    folder: Path = tmp_path_factory.mktemp("server")
+    with ExitStack() as stack:
+        if request.param == "cluster":
+            postgres, valkey = (
+                stack.enter_context(running("postgres")),
+                stack.enter_context(running("valkey")),
+            )
+            server = RunningServer(folder, mode="cluster", database_url=postgres, redis_url=valkey)
+        else:
+            server = RunningServer(folder)
+        server.environment |= {"SANDBOX_SECONDS": "0.5", "RESEARCH_POLL_SECONDS": "0.2"}
+        yield stack.enter_context(server)
+
+
+@pytest.fixture
+def by_openai(server: RunningServer) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(api_key=server.api_key, base_url=f"{server.url}/v1") as client:
+        yield client
+
+
+@pytest.fixture
+def by_perplexity(server: RunningServer) -> Iterator[perplexity.Perplexity]:
+    with perplexity.Perplexity(api_key=server.api_key, base_url=server.url) as client:
+        yield client
+
+
+@pytest.fixture
+def poll() -> Poll:
+    """The seed's own loop, with a shorter sleep and an end."""
+
+    def until_terminal(client: Any, run: str) -> Any:
+        until = time.monotonic() + PATIENCE
+        response = client.responses.retrieve(run)
+        while response.status not in TERMINAL:
+            assert time.monotonic() < until, f"it is still {response.status}"
+            time.sleep(0.1)
+            response = client.responses.retrieve(run)
+        return response
+
+    return until_terminal
+
+
+def new_key(server: RunningServer, *, credits: int, **options: str) -> str:
+    """The key of a new user with exactly `credits`."""
+    email = f"user{time.monotonic_ns()}@example.org"
+    made = server.manage("create_user", email, "--credits", str(credits))
+    assert made.returncode == 0, made.stderr
+    words = [word for name, value in options.items() for word in (f"--{name}", value)]
+    key = server.manage("create_api_key", email, "--name", "sdk", *words)
+    assert key.returncode == 0, key.stderr
+    return key.stdout.strip()
