@@ -62,6 +62,11 @@ def enabled_presets() -> list[Preset]:
     return list(Preset.objects.filter(enabled=True))
 
 
+def preset_titles() -> dict[str, str]:
+    """Name → title of every preset, the disabled ones too: old runs still name them."""
+    return dict(Preset.objects.values_list("name", "title"))
+
+
 def usual_seconds(preset: Preset) -> int:
     """How long this preset usually takes: from our own history once there is some."""
     times = (

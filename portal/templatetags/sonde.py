@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -53,6 +54,12 @@ def number(amount: Decimal, separator: str = "") -> str:
 
 
 @register.filter
+def of(names: Mapping[str, str], name: str) -> str:
+    """The title of a name; the name itself when it has none any more."""
+    return names.get(name, name)
+
+
+@register.filter
 def about(seconds: float) -> str:
     """A length of time as people say it: 40 s, 4 min, 1 h 30 min."""
     if seconds < 90:
@@ -77,7 +84,7 @@ def styled(field: BoundField) -> SafeString:
     """A form's field in our looks, wired to its help and its errors."""
     described = [f"{field.auto_id}_helptext"] if field.help_text else []
     described += [f"{field.auto_id}_error"] if field.errors else []
-    attributes = {"class": "input", "placeholder": ""}
+    attributes: dict[str, str | bool] = {"class": "input", "placeholder": ""}
     if described:
         attributes["aria-describedby"] = " ".join(described)
     return field.as_widget(attrs=attributes)

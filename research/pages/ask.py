@@ -19,7 +19,7 @@ from portal.wire.errors import NotFound, Problem
 from portal.wire.ids import parse_response_id
 from research.models.runs import Door, Run
 from research.pages.asking import Asking, asking_of, new_asking, read_asking, request_of
-from research.queries import enabled_presets, find_run, list_runs, usual_seconds
+from research.queries import enabled_presets, find_run, list_runs, preset_titles, usual_seconds
 from research.services.start import start_run
 
 RECENT = 6
@@ -88,6 +88,7 @@ def _show(
         "admins": admin_emails(),
         "previous": _own_run(who, asking.previous),
         "recent": recent,
+        "titles": preset_titles(),
         "examples": EXAMPLES,
         "errors": {problem.param or "form": problem.message} if problem else {},
     }

@@ -18,7 +18,7 @@ from portal.wire.ids import parse_response_id
 from research.models.runs import Run
 from research.pages.events import lines_of
 from research.pages.shown import LONG_QUESTION, cost_of, gauge_of, report_of
-from research.queries import events_after, find_run, list_runs
+from research.queries import events_after, find_run, list_runs, preset_titles
 from research.services.cancel import cancel_run
 
 PAGE = 50
@@ -29,7 +29,7 @@ PAGE = 50
 def show_list(request: HttpRequest) -> HttpResponseBase:
     after = request.GET.get("after")
     found = list_runs(principal(request), PAGE, _run_id(after) if after else None)
-    return render(request, "research/runs.html", {"page": found, "after": after})
+    return render(request, "research/runs.html", {"page": found, "after": after, "titles": preset_titles()})
 
 
 @require_safe
@@ -81,6 +81,7 @@ def _of_run(run: Run, after: int = 0) -> dict[str, Any]:
         "seq": lines[-1].seq if lines else after,
         "gauge": None if run.is_terminal else gauge_of(run, timezone.now()),
         "shown": report_of(run) if run.is_terminal else None,
+        "titles": preset_titles(),
         "cost": cost_of(run),
         "took": (run.completed_at - run.created_at).total_seconds() if run.completed_at else None,
         "is_long": len(run.question) > LONG_QUESTION,

@@ -74,11 +74,20 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of the contents."""
+
+    id: str
+    text: str
+    deeper: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Shown:
     """A report with all that stands around it."""
 
     report: Report
-    contents: list[Heading]
+    contents: list[Entry]
     sources: list[SourceRow]
     notices: list[str]
     checks: list[str]
@@ -126,7 +135,7 @@ def report_of(run: Run) -> Shown | None:
         return None
     return Shown(
         report=report,
-        contents=contents_of(report.html),
+        contents=_contents(report.html),
         sources=[_source(source) for source in report.sources],
         notices=report.notices,
         checks=_checks(report.checks),
@@ -140,13 +149,30 @@ def report_of(run: Run) -> Shown | None:
     )
 
 
+def _contents(html: str) -> list[Entry]:
+    """Two levels of headings; a single one above all others is the report's title, not a part of it."""
+    headings = contents_of(html)
+    if len({heading.level for heading in headings}) > 1 and _is_title(headings):
+        headings = headings[1:]
+    top = min((heading.level for heading in headings), default=0)
+    shown = (heading for heading in headings if heading.level <= top + 1)
+    return [Entry(heading.id, heading.text, heading.level > top) for heading in shown]
+
+
+def _is_title(headings: list[Heading]) -> bool:
+    first = headings[0].level
+    return all(heading.level > first for heading in headings[1:])
+
+
 def _source(source: Mapping[str, Any]) -> SourceRow:
-    url = source.get("url", "")
+    url, title = source.get("url", ""), source.get("title", "")
+    host = host_label(url)
     return SourceRow(
         number=source["number"],
         url=url,
-        title=source.get("title") or host_label(url),
-        host=host_label(url),
+        # A page that nobody named is told from others of its host by its address.
+        title=title if title and title != host else url.partition("://")[2] or host,
+        host=host,
         provenance=source["provenance"],
         means=PROVENANCE.get(source["provenance"], ""),
         snippet=source.get("snippet", ""),
@@ -155,14 +181,9 @@ def _source(source: Mapping[str, Any]) -> SourceRow:
 
 
 def _checks(checks: Mapping[str, Any]) -> list[str]:
-    """What does not fit between text and sources, as sentences."""
-    said = (
-        ("out_of_range", "Marks with a number that no source has"),
-        ("unattributed", "Marks that cannot be matched to one source"),
-        ("unlisted", "Links in the text that the research did not list"),
-    )
-    found = [f"{sentence}: {_some(checks[name])}." for name, sentence in said if checks.get(name)]
-    unused = checks.get("unused") or []
+    """What does not fit between text and sources, as sentences; of bad marks a notice tells already."""
+    unlisted, unused = checks.get("unlisted") or [], checks.get("unused") or []
+    found = [f"Links in the text that the research did not list: {_some(unlisted)}."] if unlisted else []
     if unused:
         found.append(f"{counted(len(unused), 'source was', 'sources were')} found but not cited.")
     return found

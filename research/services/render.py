@@ -167,13 +167,15 @@ class _Page:
         """A stretch of text with its marks and bare addresses taken out as tokens of their own."""
         position = 0
         for match in _PLACEHOLDER.finditer(content):
-            yield from _linked(content[position : match.start()])
-            yield from self._cite(match[1])
+            mark = self.marks[int(match[1].translate(_FROM_DIGITS))]
+            before = content[position : match.start()]
+            # A raised mark stands close to its word, and never alone on the next line.
+            yield from _linked(before if mark.problem else before.rstrip(" "))
+            yield from self._cite(mark)
             position = match.end()
         yield from _linked(content[position:])
 
-    def _cite(self, digits: str) -> Iterator[Token]:
-        mark = self.marks[int(digits.translate(_FROM_DIGITS))]
+    def _cite(self, mark: Mark) -> Iterator[Token]:
         numbers = [number for number in mark.sources if number in self.known]
         if mark.problem or not numbers:
             yield Token("unsure", "", 0, content=self.text[mark.start : mark.end])

@@ -67,6 +67,17 @@ document.addEventListener("keydown", (event) => {
 });
 addEventListener("scroll", close, { passive: true });
 
+// Sources that stand beside the text are pointed at there: a click does not cost the reader's place.
+// By keyboard the mark is the link it says it is.
+document.addEventListener("click", (event) => {
+  const mark = markOf(event);
+  if (!mark || !event.detail || !matchMedia("(min-width: 60rem)").matches) return;
+  const source = entry(mark.dataset.source);
+  if (!source) return;
+  event.preventDefault();
+  source.scrollIntoView({ block: "nearest" });
+});
+
 // Where the reader is: the last heading above the upper third of the window.
 function follow(run) {
   const links = new Map();

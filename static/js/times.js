@@ -2,7 +2,7 @@
 
 const ago = new Intl.RelativeTimeFormat(undefined, { numeric: "auto" });
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
-const full = new Intl.DateTimeFormat(undefined, { dateStyle: "long", timeStyle: "short" });
+const full = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
 const UNITS = [["minute", 60], ["hour", 3600], ["day", 86400]];
 
