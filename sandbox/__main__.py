@@ -1,4 +1,4 @@
-"""`python -m sandbox --database FILE [--host H] [--port P] [--mode M] [--seconds S]`: the sandbox by itself."""
+"""The sandbox by itself: `python -m sandbox --database FILE [--host H] [--port P] [--mode M]`, and more."""
 
 from __future__ import annotations
 
@@ -25,15 +25,20 @@ def _arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Serves until SIGTERM or Ctrl+C. The URL is printed once the socket listens, so a reader may connect at once."""
+    """Serves until SIGTERM or Ctrl+C. Prints the URL once the socket listens, so that readers may connect."""
     chosen = _arguments()
     app = build_app(chosen.database, mode=chosen.mode, seconds=chosen.seconds)
     family = socket.AF_INET6 if ":" in chosen.host else socket.AF_INET
-    listener = socket.create_server((chosen.host, chosen.port), family=family, backlog=2048)
+    try:
+        listener = socket.create_server((chosen.host, chosen.port), family=family, backlog=2048)
+    except OSError as refused:
+        raise SystemExit(
+            f"cannot listen on {chosen.host} port {chosen.port}: {refused.strerror}"
+        ) from refused
     host = f"[{chosen.host}]" if ":" in chosen.host else chosen.host
     print(f"http://{host}:{listener.getsockname()[1]}", flush=True)
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=1
+        app, log_level="warning", access_log=False, lifespan="on", timeout_graceful_shutdown=1
     )
     uvicorn.Server(config).run(sockets=[listener])
 

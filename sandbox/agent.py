@@ -17,10 +17,13 @@ from sandbox.faults import FAULTS, Exchange
 from sandbox.runs import expired, look
 from sandbox.scenarios import Script
 from sandbox.store import Job
+from sandbox.streams import troubled
 from sandbox.wire import EventStream, dump, refusal, reply
 from sandbox.world import Refused, World, script_for
 
 TERMINAL = "the run is already terminal and cannot be cancelled"
+_GLANCE = 0.05  # seconds between two looks at a synchronous run
+_AFTER_ANY_LAG = 2**31
 _ID = re.compile(r"resp_[A-Za-z0-9_-]{1,100}", re.ASCII)
 
 
@@ -83,24 +86,25 @@ class AgentDoor:
         self._check_previous(account, ask.previous)
         job = world.store.accept(self._new_job(account, ask, body, script))
         request.scope["sandbox.request_id"] = job.id.removeprefix("resp_")
-        world.meet("agent", "late", script, attempt, self._snapshot(job))
+        answer = self._snapshot(job)
+        world.meet("agent", "late", script, attempt, answer)
         await world.sleep(script.number("slow", 0))
         if ask.stream:
-            return EventStream(play(world, job, -1, resumed=False))
-        return _json(self._snapshot(job if ask.background else await self._finished(job)))
+            return EventStream(troubled(world, script, play(world, job, -1)))
+        return _json(answer if ask.background else self._snapshot(await self._finished(job)))
 
     async def _finished(self, job: Job) -> Job:
-        """Waits for the end of a synchronous run; the edge gives up on it after about 300 s (§1)."""
+        """Waits for the end of a synchronous run; the edge cuts it after about 300 s (§1)."""
         world = self._world
         until = world.clock() + self._edge_seconds
-        while True:
-            current = world.store.poll("agent", job.account, job.id) or job
-            moment = look(current, world.clock())
-            if moment.terminal:
+        while world.clock() < until:
+            current = world.store.find("agent", job.account, job.id) or job
+            if current.cancelled_at is not None:
+                current = replace(current, polls=_AFTER_ANY_LAG)
+            if look(current, world.clock()).terminal:
                 return current
-            if world.clock() >= until:
-                raise Refused(FAULTS["bad-gateway"].answer(Exchange(None, None, world.clock())))
-            await world.sleep(min(0.05, self._edge_seconds))
+            await world.sleep(_GLANCE)
+        raise Refused(FAULTS["drop"].answer(Exchange(None, None, world.clock())))
 
     async def retrieve(self, request: Request, account: str) -> Response:
         world = self._world
@@ -109,10 +113,11 @@ class AgentDoor:
             raise _not_found()
         script = script_for(job.question, "agent")
         await world.sleep(script.number("poll-slow", 0))
-        world.meet("agent", "poll", script, job.polls, self._snapshot(job))
+        answer = self._snapshot(job)
+        world.meet("agent", "poll", script, job.polls, answer)
         if request.query_params.get("stream") == "true":
             return self._resume(request, job, script)
-        return _json(self._snapshot(job))
+        return _json(answer)
 
     def _resume(self, request: Request, job: Job, script: Script) -> Response:
         after = request.query_params.get("starting_after", "-1")
@@ -120,14 +125,14 @@ class AgentDoor:
             raise Refused(
                 refusal(400, "invalid_request", "the stream can no longer be resumed", "starting_after")
             )
-        return EventStream(play(self._world, job, int(after), resumed=True))
+        return EventStream(play(self._world, job, int(after)))
 
     async def cancel(self, request: Request, account: str) -> Response:
         """An unknown run is refused in the same words as a terminal one (§2)."""
         world = self._world
         await request.body()
         job = world.store.count_cancel(account, _run_id(request))
-        if job is None:
+        if job is None or expired(job, world.clock()):
             raise Refused(refusal(400, "invalid_request", TERMINAL))
         script = script_for(job.question, "agent")
         await world.sleep(script.number("cancel-slow", 0))

@@ -1,4 +1,4 @@
-"""Reading an Agent API request as strictly as the upstream does: any unknown key, nested ones included, is a 400.
+"""Reading an Agent API request as strictly as the upstream does: any unknown key, nested or not, is a 400.
 
 Messages marked [rec] in perplexity-api §2 are word for word; the others are written in the same voice.
 """
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from sandbox.findings import Reach
 from sandbox.wire import refusal
 from sandbox.world import Refused
 
@@ -110,7 +111,7 @@ _ROLES = ("user", "assistant", "system", "developer")
 
 @dataclass(frozen=True, slots=True)
 class AgentAsk:
-    """A request that was accepted. `name` is the preset, effort or model that the run shows until it is completed."""
+    """An accepted request. `name` is the preset, effort or model that the run shows until completed."""
 
     question: str
     name: str
@@ -119,13 +120,16 @@ class AgentAsk:
     stream: bool
     store: bool
     previous: str | None
+    reach: Reach
 
 
 def _refuse(message: str, param: str | None = None, kind: str = "invalid_request") -> NoReturn:
     raise Refused(refusal(400, kind, message, param))
 
 
-def _only(found: Mapping[str, object], known: frozenset[str]) -> None:
+def _only(found: object, known: frozenset[str]) -> None:
+    if not isinstance(found, dict):
+        _refuse("invalid request body: json: cannot unmarshal into an object")
     for name in found:
         if name not in known:
             _refuse(f'invalid request body: json: unknown field "{name}"', name)
@@ -142,19 +146,17 @@ def _check_types(body: Mapping[str, Any]) -> None:
 
 
 def _check_tool(index: int, tool: object) -> None:
-    if not isinstance(tool, dict) or tool.get("type") not in _TOOLS:
+    kind = tool.get("type") if isinstance(tool, dict) else None
+    if not isinstance(tool, dict) or not isinstance(kind, str) or kind not in _TOOLS:
         _refuse(f"validation failed: tools[{index}]: unknown tool type", "tools")
-    kind = tool["type"]
     _only(tool, _TOOLS[kind] | {"type"})
     for name, value in tool.items():
-        if isinstance(value, dict) and f"{kind}.{name}" in _NESTED:
+        if value is not None and f"{kind}.{name}" in _NESTED:
             _only(value, _NESTED[f"{kind}.{name}"])
-    recency = (tool.get("filters") or {}).get("search_recency_filter")
+    recency = (tool.get("filters") or {}).get("search_recency_filter") if kind == "web_search" else None
     if recency is not None and recency not in _RECENCIES:
-        _refuse(
-            f"validation failed: tools[{index}]: search recency filter must be one of: {' '.join(_RECENCIES)}",
-            "tools",
-        )
+        words = " ".join(_RECENCIES)
+        _refuse(f"validation failed: tools[{index}]: search recency filter must be one of: {words}", "tools")
 
 
 def _check_numbers(body: Mapping[str, Any]) -> None:
@@ -169,9 +171,7 @@ def _check_numbers(body: Mapping[str, Any]) -> None:
 def _check_metadata(metadata: Mapping[str, object] | None) -> None:
     for key, value in (metadata or {}).items():
         if len(key) > 64 or not isinstance(value, str) or len(value) > 512:
-            _refuse(
-                "validation failed: metadata keys have at most 64, values at most 512 characters", "metadata"
-            )
+            _refuse("validation failed: metadata keys take 64 and values 512 characters", "metadata")
     if metadata and len(metadata) > 16:
         _refuse("validation failed: metadata has at most 16 keys", "metadata")
 
@@ -215,10 +215,10 @@ def _question(given: object) -> str:
     for item in items:
         if not isinstance(item, dict):
             _refuse("validation failed: an input item must be an object", "input")
-        kind = item.get("type", "message")
+        kind = str(item.get("type", "message"))
         if kind in _ITEMS:
             _only(item, _ITEMS[kind])
-        elif not str(kind).startswith("mcp_"):
+        elif not kind.startswith("mcp_"):
             _refuse(f"validation failed: unknown input item type {kind}", "input")
         if kind == "message":
             if item.get("role") not in _ROLES:
@@ -256,6 +256,14 @@ def _naming(body: Mapping[str, Any]) -> tuple[str, str]:
     _refuse("validation failed: one of preset, effort, profile, model or models is required", "model")
 
 
+def _reach(body: Mapping[str, Any]) -> Reach:
+    """A bare model does not search; listed tools replace those of a preset, as recorded (§5.3)."""
+    listed = [tool["type"] for tool in body.get("tools") or ()]
+    off = body.get("max_tool_calls") == 0 or body.get("tool_choice") == "none"
+    own = not listed and bool(body.get("effort") or body.get("preset") or body.get("profile"))
+    return Reach(not off and (own or "web_search" in listed), not off and (own or "fetch_url" in listed))
+
+
 def read_ask(body: object) -> AgentAsk:
     """Checks a decoded body; raises Refused with 400."""
     if not isinstance(body, dict):
@@ -279,4 +287,5 @@ def read_ask(body: object) -> AgentAsk:
         stream=bool(body.get("stream")),
         store=body.get("store") is not False,
         previous=body.get("previous_response_id"),
+        reach=_reach(body),
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 from sandbox.agent_request import OLD_PRESETS, AgentAsk, read_ask
 from sandbox.costs import split
-from sandbox.findings import Findings, Step
+from sandbox.findings import Findings, Step, findings
 from sandbox.runs import Moment
 from sandbox.scenarios import Script
 from sandbox.sources import Source
@@ -41,58 +41,70 @@ _ENDINGS: Mapping[str, tuple[dict[str, str] | None, dict[str, str] | None]] = {
 }
 
 
+_ODD_ITEMS: tuple[dict[str, object], ...] = (
+    {"type": "unknown", "item_name": "proto_item", "payload": {"a": [1]}},
+    {"type": "skill_loaded", "name": "office/docx"},
+    {"type": "item_of_next_year", "value": None},
+)
+
+
 def result(number: int, source: Source) -> dict[str, object]:
     """One entry of `search_results`; `number` is the running id over the whole run, from 1."""
-    found: dict[str, object] = {"id": number, "url": source.url, "title": source.title}
-    if source.snippet is not None:
-        found["snippet"] = source.snippet
-    if source.date is not None:
-        found["date"] = source.date
-    if source.last_updated is not None:
-        found["last_updated"] = source.last_updated
-    return {**found, "source": "web"}
+    entry: dict[str, object] = {"id": number, "url": source.url}
+    for name in ("title", "snippet", "date", "last_updated"):
+        if getattr(source, name) is not None:
+            entry[name] = getattr(source, name)
+    return {**entry, "source": "web"}
 
 
 def content(source: Source) -> dict[str, object]:
-    return {"url": source.url, "title": source.title, "snippet": source.snippet or ""}
+    return {"url": source.url, "title": source.title or "", "snippet": source.snippet or ""}
 
 
-def step_item(found: Findings, step: Step) -> dict[str, object]:
+def step_item(whole: Findings, step: Step) -> dict[str, object]:
     """The output item of one step; neither kind has an id."""
-    seen = found.seen(step)
+    seen = whole.seen(step)
     if step.kind == "fetch":
         return {"type": "fetch_url_results", "contents": [content(source) for source in seen]}
     results = [result(step.first + index + 1, source) for index, source in enumerate(seen)]
     return {"type": "search_results", "queries": list(step.queries), "results": results}
 
 
-def _message(message_id: str, texts: list[str]) -> dict[str, object]:
+def _message(message_id: str, status: str, *texts: str) -> dict[str, object]:
     parts = [{"type": "output_text", "text": text, "annotations": []} for text in texts]
-    return {"type": "message", "id": message_id, "role": "assistant", "status": "completed", "content": parts}
+    return {"type": "message", "id": message_id, "role": "assistant", "status": status, "content": parts}
 
 
 def message_items(job_id: str, text: str, script: Script) -> list[dict[str, object]]:
     """The report as message items; annotations are empty, as in every recorded answer."""
     message_id = "msg_" + job_id.removeprefix("resp_")
+    status = "incomplete" if "incomplete" in script else "completed"
     if "content-null" in script:
-        return [_message(message_id, [])]
+        return [_message(message_id, status)]
     if "content-parts" in script:
         third = len(text) // 3
         return [
-            _message(message_id, [text[:third], text[third : 2 * third]]),
-            _message(f"{message_id}-2", [text[2 * third :]]),
+            _message(message_id, status, text[:third], text[third : 2 * third]),
+            _message(f"{message_id}-2", status, text[2 * third :]),
         ]
-    return [_message(message_id, [text])]
+    return [_message(message_id, status, text)]
+
+
+def found(moment: Moment) -> Findings:
+    """What the run finds in the end."""
+    return findings(moment.job.question, "agent", asked_for(moment.job.body)[1].reach)
 
 
 def output(moment: Moment) -> list[dict[str, object]]:
     """What a fetch shows now: the steps so far, and the report once it is there."""
     if "incomplete-empty" in moment.script and moment.state == "incomplete":
         return []
-    found = moment.findings
-    items = [step_item(found, step) for step in moment.steps if found.sources]
+    whole = found(moment)
+    items = [step_item(whole, step) for step in whole.steps if whole.sources and step.at <= moment.share]
+    if "odd-items" in moment.script:
+        items = [*_ODD_ITEMS, *items]
     if moment.state in ("completed", "incomplete"):
-        items += message_items(moment.job.id, found.text, moment.script)
+        items += message_items(moment.job.id, whole.text, moment.script)
     return items
 
 
@@ -101,8 +113,8 @@ def usage(moment: Moment, name: str) -> dict[str, object] | None:
     script = moment.script
     if moment.state not in ("completed", "incomplete") or "no-usage" in script:
         return None
-    found = moment.findings
-    words = len(found.text.split())
+    whole = found(moment)
+    words = len(whole.text.split())
     bundle = name.partition("@")[0]
     usual = _COSTS.get(OLD_PRESETS.get(bundle, bundle), _OTHER_COST)
     total = Decimal(script.markers["cost"]) if "cost" in script else usual
@@ -113,8 +125,8 @@ def usage(moment: Moment, name: str) -> dict[str, object] | None:
         "total_tokens": 7 * words,
         "input_tokens_details": {"cached_tokens": 0},
         "tool_calls_details": {
-            "search_web": {"invocation": found.queries},
-            "fetch_url": {"invocation": found.fetches},
+            "search_web": {"invocation": whole.queries},
+            "fetch_url": {"invocation": whole.fetches},
         },
     }
     if "no-cost" not in script:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +30,15 @@ _LIMITS = {"POST": 50, "GET": 6000}
 
 
 class Stamp:
-    """Puts `x-request-id` and the four rate headers on every answer (perplexity-api §1). The limits are not enforced."""
+    """Puts `x-request-id` and the rate headers on every answer (perplexity-api §1); enforces no limit."""
 
     def __init__(self, app: ASGIApp, world: World) -> None:
         self._app = app
-        self._world = world
+        self.world = world
         self._used: dict[tuple[str, str], tuple[int, int]] = {}
 
     def _headers(self, scope: Scope) -> dict[str, str]:
-        minute = int(self._world.clock()) // 60
+        minute = int(self.world.clock()) // 60
         place = (scope.get("sandbox.account", ""), scope["method"])
         before, used = self._used.get(place, (minute, 0))
         used = used + 1 if before == minute else 1
@@ -50,6 +51,10 @@ class Stamp:
             "x-ratelimit-used": str(used),
             "x-ratelimit-reset": str((minute + 1) * 60),
         }
+
+    def close(self) -> None:
+        """Closes the calling thread's connection to the file; for whoever does not speak lifespan."""
+        self.world.store.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def stamped(message: Message) -> None:
@@ -95,6 +100,8 @@ def _sonar_routes(door: SonarDoor) -> list[Route]:
         found += [
             _route(base, door.create, "POST"),
             _route(base, door.list, "GET"),
+            # A gateway that loses the id asks for the list (§3.5).
+            _route(base + "/", door.list, "GET"),
             _route(base + "/{id}", door.retrieve, "GET"),
         ]
     for path in ("/chat/completions", "/v1/sonar", "/v1/chat/completions"):
@@ -102,8 +109,12 @@ def _sonar_routes(door: SonarDoor) -> list[Route]:
     return found
 
 
-async def _unknown(request: Request, _: Exception) -> Response:
+async def _unknown(_: Request, __: Exception) -> Response:
     return refusal(404, "not_found", "resource not found")
+
+
+async def _wrong_method(_: Request, __: Exception) -> Response:
+    return refusal(405, "invalid_request", "method not allowed")
 
 
 def build_app(
@@ -113,14 +124,20 @@ def build_app(
     seconds: float | None = None,
     edge_seconds: float = 300.0,
     clock: Callable[[], float] = time.time,
-) -> ASGIApp:
+) -> Stamp:
     """A sandbox whose jobs, counters and settings live in the given SQLite file.
 
-    `mode` and `seconds` (the usual length of a run) win over what the file remembers; `edge_seconds` is when the
-    edge cuts a synchronous Agent request.
+    `mode` and `seconds` (the usual length of a run) win over what the file remembers; after `edge_seconds`
+    the edge cuts a synchronous Agent request.
     """
     world = World(Store(database), clock=clock)
     world.load(mode, seconds)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        world.store.close()
+
     catalog = CatalogDoor(world)
     routes: Sequence[Any] = [
         *_agent_routes(AgentDoor(world, edge_seconds)),
@@ -129,4 +146,7 @@ def build_app(
         _route("/search", catalog.search, "POST"),
         *ControlDoor(world).routes(),
     ]
-    return Stamp(Starlette(routes=routes, exception_handlers={404: _unknown}), world)
+    return Stamp(
+        Starlette(routes=routes, lifespan=lifespan, exception_handlers={404: _unknown, 405: _wrong_method}),
+        world,
+    )

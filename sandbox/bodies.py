@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, NoReturn
 
 from starlette.requests import Request
 
@@ -24,9 +24,24 @@ async def read_body(request: Request) -> bytes:
     return bytes(whole)
 
 
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def decode(body: bytes) -> Any:
+    """JSON as a strict server takes it; raises ValueError, also for NaN, lone surrogates, endless nesting."""
+    try:
+        decoded = json.loads(body, parse_constant=_no_constant)
+        json.dumps(decoded, ensure_ascii=False).encode()
+    except RecursionError as endless:
+        raise ValueError("nested too deeply") from endless
+    return decoded
+
+
 async def read_json(request: Request) -> Any:
     """The decoded body; raises Refused with 413 or 400."""
+    body = await read_body(request)
     try:
-        return json.loads(await read_body(request))
+        return decode(body)
     except ValueError as unreadable:
         raise Refused(refusal(400, "invalid_request", f"invalid request body: {unreadable}")) from unreadable

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from sandbox.agent_shapes import result
 from sandbox.bodies import read_body
 from sandbox.findings import findings
-from sandbox.sonar_request import decode, invalid
+from sandbox.sonar_request import invalid, read_object
 from sandbox.wire import reply
 from sandbox.world import World, script_for
 
@@ -47,7 +47,7 @@ class CatalogDoor:
 
     async def search(self, request: Request, _account: str) -> Response:
         """One flat list of results, also for a list of queries."""
-        body = decode(await read_body(request))
+        body = read_object(await read_body(request))
         given = body.get("query")
         queries = [given] if isinstance(given, str) else given
         if not isinstance(queries, list) or not queries or not all(isinstance(q, str) and q for q in queries):

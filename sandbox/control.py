@@ -1,8 +1,9 @@
-"""The control door, /_sandbox/: counters and settings for tests and operators. Only the machine itself may enter."""
+"""The control door, /_sandbox: counters and settings for tests and operators, open to this machine alone."""
 
 from __future__ import annotations
 
 import ipaddress
+import os
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from typing import Any
@@ -54,17 +55,17 @@ def _bad(message: str) -> Refused:
 
 
 def _queued(given: Any) -> QueuedFault:
-    try:
-        fault = QueuedFault(**given)
-    except TypeError as wrong:
-        raise _bad(f"fail_next takes fault, phase, api and times: {wrong}") from wrong
-    if fault.fault not in FAULTS:
-        raise _bad(f"unknown fault {fault.fault!r}")
-    if fault.phase not in ("any", "submit", "late", "poll", "cancel", "list"):
-        raise _bad(f"unknown phase {fault.phase!r}")
-    if fault.api not in ("any", "agent", "sonar") or not isinstance(fault.times, int) or fault.times < 1:
+    if not isinstance(given, dict) or not {"fault"} <= set(given) <= {"fault", "phase", "api", "times"}:
+        raise _bad("fail_next takes fault, and may take phase, api and times")
+    fault, phase, api = (str(given.get(name, "any")) for name in ("fault", "phase", "api"))
+    times = given.get("times", 1)
+    if fault not in FAULTS:
+        raise _bad(f"unknown fault {fault!r}")
+    if phase not in ("any", "submit", "late", "poll", "cancel", "list"):
+        raise _bad(f"unknown phase {phase!r}")
+    if api not in ("any", "agent", "sonar") or type(times) is not int or times < 1:
         raise _bad("api is any, agent or sonar, and times at least 1")
-    return fault
+    return QueuedFault(fault, phase, api, times)
 
 
 class ControlDoor:
@@ -72,6 +73,7 @@ class ControlDoor:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._first_settings = (world.mode, world.seconds)
 
     def routes(self) -> list[Route]:
         table: tuple[tuple[str, Callable[[Request], Awaitable[Response]], str], ...] = (
@@ -87,9 +89,8 @@ class ControlDoor:
     async def _settings(self, _: Request) -> Response:
         world = self._world
         queued = [asdict(fault) for fault in world.queued]
-        return reply(
-            200, {"sandbox": True, "mode": world.mode, "seconds": world.seconds, "fail_next": queued}
-        )
+        found = {"pid": os.getpid(), "mode": world.mode, "seconds": world.seconds, "fail_next": queued}
+        return reply(200, found)
 
     async def _counts(self, _: Request) -> Response:
         names = ("api", "idempotency_key", "question", "received", "accepted")
@@ -134,7 +135,7 @@ class ControlDoor:
         return await self._settings(request)
 
     async def _reset(self, request: Request) -> Response:
-        """Forgets jobs, counters and settings."""
+        """Forgets jobs and counters, and goes back to the settings of the start."""
         self._world.store.clear()
-        self._world.load(None, None)
+        self._world.load(*self._first_settings)
         return await self._settings(request)

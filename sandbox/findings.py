@@ -1,4 +1,4 @@
-"""What a run finds: the steps of its search, its sources, its text. Everything follows from the question alone."""
+"""What a run finds: its steps, its sources, its text. Everything follows from the question alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sandbox.reports import compose
 from sandbox.scenarios import Api, plain_question, read_script
 from sandbox.sources import Source, dress_sources, plain_sources
 from sandbox.topics import Topic, read_topic
-from sandbox.variants import dress
+from sandbox.variants import dress, unmarked
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,18 @@ class Step:
     first: int
     last: int
     queries: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What a request lets its run do. One that `sees` nothing searches in vain."""
+
+    searches: bool = True
+    fetches: bool = True
+    sees: bool = True
+
+
+EVERYTHING = Reach()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,20 +64,22 @@ def _steps(topic: Topic) -> tuple[Step, ...]:
     return (
         Step(0.15, "search", 0, 3, (topic.short, f"{first} overview", f"{first} background")),
         Step(0.30, "fetch", 0, 2),
-        Step(
-            0.45, "search", 3, 6, (f"{second} methods", f"{first} {second} figures", f"{second} case study")
-        ),
+        Step(0.45, "search", 3, 6, (f"{second} methods", f"{second} figures", f"{second} case study")),
         Step(0.60, "fetch", 3, 5),
-        Step(0.75, "search", 6, 8, (f"{third} criticism", f"{first} {third} outlook")),
+        Step(0.75, "search", 6, 8, (f"{third} criticism", f"{third} outlook")),
         Step(0.88, "fetch", 6, 7),
     )
 
 
 @lru_cache(maxsize=64)
-def findings(question: str, api: Api) -> Findings:
-    """The findings for a question as its markers bend them."""
+def findings(question: str, api: Api, reach: Reach = EVERYTHING) -> Findings:
+    """The findings for a question as its markers bend them and the request's reach cuts them."""
     script = read_script(question, api)
     topic = read_topic(plain_question(question))
     plain = plain_sources(topic)
     text = dress(compose(topic), topic, script, tuple(source.url for source in plain))
-    return Findings(text, dress_sources(plain, script), _steps(topic))
+    allowed = {"search": reach.searches, "fetch": reach.fetches}
+    steps = tuple(step for step in _steps(topic) if allowed[step.kind])
+    if reach.sees and steps:
+        return Findings(text, dress_sources(plain, script), steps)
+    return Findings(unmarked(text), (), steps)

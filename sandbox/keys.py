@@ -1,6 +1,6 @@
 """Who is asking. Any key that begins `pplx-` is an account; some beginnings bring trouble.
 
-A part after the first dot does not count, so that `pplx-team.old` and `pplx-team.new` are two keys of one account.
+A part after the first dot does not count: `pplx-team.old` and `pplx-team.new` are two keys of one account.
 """
 
 from __future__ import annotations

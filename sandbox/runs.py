@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from sandbox.findings import Findings, Step, findings
 from sandbox.scenarios import Script, read_script
 from sandbox.store import Job
 
@@ -14,6 +13,7 @@ State = Literal["queued", "in_progress", "completed", "failed", "incomplete", "c
 QUEUED_SHARE = 0.08
 STUCK_SHARE = 0.66
 _CANCEL_LAG = 2
+_SONAR_KEEPS = 7 * 86400.0
 _ENDS: tuple[tuple[str, State], ...] = (
     ("failed", "failed"),
     ("failed-silent", "failed"),
@@ -25,7 +25,7 @@ _ENDS: tuple[tuple[str, State], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A job at one instant. `share` is how much of it is done, 0 to 1; `started` and `ended` are unix seconds."""
+    """A job at one instant. `share` is how much is done, 0 to 1; `started` and `ended` are unix seconds."""
 
     job: Job
     script: Script
@@ -37,14 +37,6 @@ class Moment:
     @property
     def terminal(self) -> bool:
         return self.state not in ("queued", "in_progress")
-
-    @property
-    def findings(self) -> Findings:
-        return findings(self.job.question, self.job.api)
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        return tuple(step for step in self.findings.steps if step.at <= self.share)
 
     @property
     def odd_word(self) -> str | None:
@@ -64,15 +56,16 @@ def _share(job: Job, script: Script, now: float) -> float:
     return max(0.0, min(share, STUCK_SHARE if "stuck" in script else 1.0))
 
 
-def _cancelled(job: Job, script: Script) -> bool:
+def cancelled(job: Job, script: Script) -> bool:
+    """Whether a cancel was accepted that will have its way."""
     return job.cancelled_at is not None and "cancel-ignored" not in script
 
 
 def look(job: Job, now: float) -> Moment:
-    """The job as a fetch at `now` sees it. The fetches counted in the row decide when a cancel takes effect."""
+    """The job as a fetch at `now` sees it. The fetches counted in its row decide when a cancel shows."""
     script = read_script(job.question, job.api)
     started = job.created + QUEUED_SHARE * job.seconds
-    if _cancelled(job, script):
+    if cancelled(job, script):
         at = job.cancelled_at or now
         late = job.polls - (job.cancelled_poll or 0) <= script.number("cancel-lag", _CANCEL_LAG)
         state: State = "in_progress" if late else "cancelled"
@@ -86,5 +79,6 @@ def look(job: Job, now: float) -> Moment:
 
 
 def expired(job: Job, now: float) -> bool:
-    script = read_script(job.question, job.api)
-    return "expire" in script and now >= job.created + script.number("expire", 0)
+    """Whether the upstream has forgotten the job: the legacy API keeps one for seven days (§3.3)."""
+    kept = _SONAR_KEEPS if job.api == "sonar" else float("inf")
+    return now >= job.created + read_script(job.question, job.api).number("expire", kept)

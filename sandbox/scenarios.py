@@ -1,7 +1,7 @@
 """The one table of markers: what a question can ask the sandbox to do, and the reading of a question.
 
 Grammar: `[sandbox:NAME]`, `[sandbox:NAME=VALUE]`, and either with an API before the name,
-`[sandbox:agent.NAME]` or `[sandbox:sonar.NAME]`, to bind it to that API alone. Several may stand in one question.
+`[sandbox:agent.NAME]` or `[sandbox:sonar.NAME]`, to bind it to that API alone. A question may hold several.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class UnreadableMarker(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """One behaviour. `value` checks the text after `=`; `default` stands in when there is none (None: required)."""
+    """One behaviour. `value` checks the text after `=`; `default` is used without one (None: required)."""
 
     meaning: str
     value: Callable[[str], bool] | None = None
@@ -108,6 +108,9 @@ _BEHAVIOURS: Mapping[str, Marker] = {
     "content-null": Marker("Sonar: message.content is null. Agent: the message has no content parts."),
     "content-parts": Marker("The text comes as a list of parts, the Agent's over two messages."),
     "empty": Marker("The report is an empty string."),
+    "odd-items": Marker(
+        "Output items of kinds that no client knows come before the others.", apis=("agent",)
+    ),
     "huge": Marker("The report has this many KiB, 200 by default.", _count, "200"),
     "right-to-left": Marker("The report is written in Arabic."),
     "hostile": Marker("The report carries script, event handlers, javascript: links and tracking images."),
@@ -115,7 +118,7 @@ _BEHAVIOURS: Mapping[str, Marker] = {
     "no-sources": Marker("No sources and no marks, though searches were counted (§3.4)."),
     "no-sources-links": Marker("No sources, but bare URLs in the text (§3.4)."),
     "citations-only": Marker("Sonar: citations without search_results.", apis=("sonar",)),
-    "sources-bare": Marker("Sources without title, date or snippet: only what the shape demands."),
+    "sources-bare": Marker("Sources without date and snippet, every second title empty, the others missing."),
     "no-snippet": Marker(
         "Sources without the member `snippet`, which breaks the SDK's typing (§7.5).", apis=("agent",)
     ),
@@ -128,16 +131,13 @@ _BEHAVIOURS: Mapping[str, Marker] = {
     "urls-odd": Marker(
         "URLs with brackets, trailing punctuation, IDN, escapes, and duplicates after normalising."
     ),
-    # The Agent's stream.
-    "cut-stream": Marker("The stream's connection closes after this many events.", _count, None, ("agent",)),
-    "idle-stream": Marker(
-        "The stream falls silent after this many events and stays open.", _count, None, ("agent",)
-    ),
-    "error-stream": Marker(
-        "After this many events comes a bare `error` event, and the end.", _count, None, ("agent",)
-    ),
+    # Streams.
+    "cut-stream": Marker("The stream's connection closes after this many events.", _count, None),
+    "idle-stream": Marker("The stream falls silent after this many events and stays open.", _count, None),
+    "error-stream": Marker("After this many events comes a bare `error` event, and the end.", _count, None),
     "no-resume": Marker("Resuming the stream is refused with 400: the window has passed.", apis=("agent",)),
     "event-lines": Marker("The stream has `event:` lines, comments and a final [DONE].", apis=("agent",)),
+    "no-done": Marker("A synchronous stream ends without [DONE].", apis=("sonar",)),
     "poll-list": Marker(
         "Each fetch answers the list, as a gateway that loses the id does (§3.5).", apis=("sonar",)
     ),

@@ -16,10 +16,11 @@ from sandbox.bodies import read_body
 from sandbox.keys import check_sonar_lives
 from sandbox.runs import Moment, expired, look, outcome
 from sandbox.scenarios import Script
-from sandbox.sonar_request import SonarAsk, decode, invalid, read_chat
+from sandbox.sonar_request import SonarAsk, invalid, read_chat, read_object
 from sandbox.sonar_shapes import completion, job_object, summary
 from sandbox.sonar_stream import play
 from sandbox.store import Job
+from sandbox.streams import troubled
 from sandbox.wire import EventStream, dump, refusal
 from sandbox.world import Refused, World, script_for
 
@@ -90,7 +91,7 @@ class SonarDoor:
         )
 
     def _accept(self, job: Job) -> Job:
-        """The new job, or the one that its key already has: the same body gives the same job, another one a 422."""
+        """The new job, or the one that its key has: the same body gives the same job, another body a 422."""
         if job.idempotency_key is not None:
             earlier = self._world.store.by_key("sonar", job.account, job.idempotency_key)
             if earlier is not None and earlier.fingerprint != job.fingerprint:
@@ -104,7 +105,7 @@ class SonarDoor:
     async def create(self, request: Request, account: str) -> Response:
         world = self._world
         check_sonar_lives(account, world.mode)
-        body = decode(await read_body(request))
+        body = read_object(await read_body(request))
         if "request" not in body:
             raise invalid(["request"], "Field required", "missing")
         ask, key = read_chat(body["request"], ["request"]), _key(body)
@@ -113,9 +114,10 @@ class SonarDoor:
         world.meet("sonar", "submit", script, attempt)
         seconds = script.number("duration", world.seconds)
         job = self._accept(self._job(account, ask, body["request"], key, seconds))
-        world.meet("sonar", "late", script, attempt, self._snapshot(job))
+        answer = self._snapshot(job)
+        world.meet("sonar", "late", script, attempt, answer)
         await world.sleep(script.number("slow", 0))
-        return _json(self._snapshot(job))
+        return _json(answer)
 
     async def retrieve(self, request: Request, account: str) -> Response:
         world = self._world
@@ -125,10 +127,9 @@ class SonarDoor:
             raise Refused(refusal(404, "not_found", "resource not found"))
         script = script_for(job.question, "sonar")
         await world.sleep(script.number("poll-slow", 0))
-        world.meet("sonar", "poll", script, job.polls, self._snapshot(job))
-        if "poll-list" in script:
-            return self._page(account, None, _PAGE)
-        return _json(self._snapshot(job))
+        answer = self._snapshot(job)
+        world.meet("sonar", "poll", script, job.polls, answer)
+        return self._page(account, None, _PAGE) if "poll-list" in script else _json(answer)
 
     async def list(self, request: Request, account: str) -> Response:
         world = self._world
@@ -151,7 +152,7 @@ class SonarDoor:
         """A synchronous answer, plain or streamed; nothing of it can be fetched later."""
         world = self._world
         check_sonar_lives(account, world.mode)
-        body = decode(await read_body(request))
+        body = read_object(await read_body(request))
         ask = read_chat(body)
         script = script_for(ask.question, "sonar")
         world.meet("sonar", "submit", script, world.store.receive("sonar", None, ask.question))
@@ -159,7 +160,7 @@ class SonarDoor:
         seconds = script.number("duration", world.seconds if deep else world.seconds * _QUICK_SHARE)
         moment = self._finished(self._job(account, ask, body, None, seconds), script)
         if ask.stream:
-            return EventStream(play(world, moment, ask))
+            return EventStream(troubled(world, script, play(world, moment, ask)))
         await world.sleep(seconds)
         answer = dump(completion(moment, ask.model))
         world.meet("sonar", "late", script, 1, answer)

@@ -1,12 +1,13 @@
-"""Reading a Sonar request: FastAPI's 422 for a wrong shape, unknown fields let through (perplexity-api §3.1, §3.2)."""
+"""Reading a Sonar request: 422 for a wrong shape, unknown fields pass (perplexity-api §3.1, §3.2)."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sandbox.bodies import decode
+from sandbox.findings import Reach
 from sandbox.wire import refusal, reply
 from sandbox.world import Refused
 
@@ -15,13 +16,13 @@ _ENUMS: Mapping[str, Sequence[str]] = {
     "stream_mode": ("full", "concise"),
     "reasoning_effort": ("minimal", "low", "medium", "high"),
     "search_mode": ("web", "academic", "sec"),
-    "search_recency_filter": ("hour", "day", "week", "month", "year"),
 }
 _RANGES: Mapping[str, tuple[float, float]] = {
     "max_tokens": (1, 128_000),
     "temperature": (0, 2),
     "top_p": (0, 1),
 }
+_RECENCIES = (None, "hour", "day", "week", "month", "year")
 _ROLES = ("user", "assistant", "system", "tool")
 
 
@@ -33,6 +34,7 @@ class SonarAsk:
     model: str
     stream: bool
     concise: bool
+    reach: Reach
 
 
 def invalid(location: Sequence[str | int], message: str, kind: str) -> Refused:
@@ -40,9 +42,10 @@ def invalid(location: Sequence[str | int], message: str, kind: str) -> Refused:
     return Refused(reply(422, {"detail": [{"loc": ["body", *location], "msg": message, "type": kind}]}))
 
 
-def decode(body: bytes) -> Mapping[str, Any]:
+def read_object(body: bytes) -> Mapping[str, Any]:
+    """A body that must be a JSON object; raises Refused with 422."""
     try:
-        decoded = json.loads(body)
+        decoded = decode(body)
     except ValueError as unreadable:
         raise invalid([0], "JSON decode error", "json_invalid") from unreadable
     if not isinstance(decoded, dict):
@@ -87,8 +90,14 @@ def _check_values(asked: Mapping[str, Any], at: Sequence[str]) -> None:
             raise invalid([*at, name], f"Input should be between {lowest} and {highest}", "out_of_range")
 
 
+def _reach(asked: Mapping[str, Any]) -> Reach:
+    """A wrong recency filter is accepted, and silently finds nothing (§3.2)."""
+    searches = asked.get("disable_search") is not True
+    return Reach(searches, searches, asked.get("search_recency_filter") in _RECENCIES)
+
+
 def read_chat(asked: object, at: Sequence[str] = ()) -> SonarAsk:
-    """Checks a chat request found at `at` in the body; raises Refused with 422, or 400 for an unknown model."""
+    """Checks a chat request found at `at` in the body; raises Refused: 422, or 400 for an unknown model."""
     if not isinstance(asked, dict):
         raise invalid(at, "Input should be a valid dictionary", "model_attributes_type")
     for name in ("model", "messages"):
@@ -103,4 +112,5 @@ def read_chat(asked: object, at: Sequence[str] = ()) -> SonarAsk:
         model=asked["model"],
         stream=asked.get("stream") is True,
         concise=asked.get("stream_mode") == "concise",
+        reach=_reach(asked),
     )

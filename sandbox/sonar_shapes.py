@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from sandbox.costs import split
+from sandbox.findings import Findings, findings
 from sandbox.runs import Moment
 from sandbox.scenarios import Script
 from sandbox.sonar_request import SonarAsk, read_chat
@@ -39,15 +40,22 @@ def asked_for(body: str) -> SonarAsk:
 
 
 def search_result(source: Source) -> dict[str, object]:
-    found: dict[str, object] = {"title": source.title, "url": source.url}
+    entry: dict[str, object] = {"url": source.url}
+    if source.title is not None:
+        entry = {"title": source.title, **entry}
     if source.date is not None:
-        found |= {"date": source.date, "last_updated": source.last_updated}
-    return {**found, "snippet": source.snippet or "", "source": "web"}
+        entry |= {"date": source.date, "last_updated": source.last_updated}
+    return {**entry, "snippet": source.snippet or "", "source": "web"}
+
+
+def found(moment: Moment) -> Findings:
+    """What the run finds in the end."""
+    return findings(moment.job.question, "sonar", asked_for(moment.job.body).reach)
 
 
 def _sources(moment: Moment) -> dict[str, object]:
     """Both members are always there: empty ones are the known defect (§3.4), not absent ones."""
-    sources = moment.findings.sources
+    sources = found(moment).sources
     shown = () if "citations-only" in moment.script else sources
     return {
         "citations": [source.url for source in sources],
@@ -58,16 +66,17 @@ def _sources(moment: Moment) -> dict[str, object]:
 def usage(moment: Moment, model: str) -> dict[str, object]:
     """Required even by the SDK's type, `cost` with it; the parts add up exactly to `total_cost`."""
     script = moment.script
-    words = len(moment.findings.text.split())
+    words = len(found(moment).text.split())
     total = Decimal(script.markers["cost"]) if "cost" in script else _COSTS[model]
-    read, written, searched = split(_ZERO if "no-cost" in script else total)
+    total = _ZERO if "no-cost" in script else total
+    read, written, searched = split(total)
     return {
         "prompt_tokens": 40,
         "completion_tokens": 2 * words,
         "total_tokens": 40 + 2 * words,
         "search_context_size": "low",
         "citation_tokens": 3 * words,
-        "num_search_queries": moment.findings.queries,
+        "num_search_queries": found(moment).queries,
         "reasoning_tokens": 5 * words,
         "cost": {
             "input_tokens_cost": read,
@@ -76,7 +85,7 @@ def usage(moment: Moment, model: str) -> dict[str, object]:
             "request_cost": _ZERO,
             "citation_tokens_cost": _ZERO,
             "search_queries_cost": searched,
-            "total_cost": read + written + searched,
+            "total_cost": total,
         },
     }
 
@@ -91,7 +100,7 @@ def message_content(text: str, script: Script) -> object:
 
 
 def report_text(moment: Moment) -> str:
-    return "" if "incomplete-empty" in moment.script else moment.findings.text
+    return "" if "incomplete-empty" in moment.script else found(moment).text
 
 
 def completion(moment: Moment, model: str) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from typing import Any
 
 from sandbox.runs import Moment
 from sandbox.sonar_request import SonarAsk
-from sandbox.sonar_shapes import completion, report_text, search_result
-from sandbox.wire import Cut, dump
+from sandbox.sonar_shapes import completion, found, report_text, search_result
+from sandbox.wire import dump
 from sandbox.world import World
 
 _PIECES = 40
@@ -48,12 +48,12 @@ def _full(whole: dict[str, Any], text: str) -> Iterator[dict[str, object]]:
 
 
 def _concise(moment: Moment, whole: dict[str, Any], text: str) -> Iterator[dict[str, object]]:
-    """Reasoning steps, their end with the sources, increments, and the whole; deep research shows no steps."""
+    """Reasoning steps, their end with the sources, increments, the whole; deep research shows no steps."""
     base = {name: whole[name] for name in ("id", "model", "created")}
-    results = [search_result(source) for source in moment.findings.sources]
+    results = [search_result(source) for source in found(moment).sources]
     empty: dict[str, object] = {"role": "assistant", "content": ""}
     if whole["model"] != "sonar-deep-research":
-        for step in moment.findings.steps:
+        for step in found(moment).steps:
             if step.kind == "search":
                 search = {
                     "search_keywords": list(step.queries),
@@ -76,7 +76,7 @@ def _concise(moment: Moment, whole: dict[str, Any], text: str) -> Iterator[dict[
     yield {**whole, "object": "chat.completion.done"}
 
 
-async def play(world: World, moment: Moment, ask: SonarAsk) -> AsyncIterator[bytes | Cut]:
+async def play(world: World, moment: Moment, ask: SonarAsk) -> AsyncIterator[bytes]:
     """The stream of a synchronous answer, spread over the length of its run."""
     whole = completion(moment, ask.model)
     text = report_text(moment)
@@ -84,4 +84,5 @@ async def play(world: World, moment: Moment, ask: SonarAsk) -> AsyncIterator[byt
     for chunk in chunks:
         await world.sleep(moment.job.seconds / len(chunks))
         yield b"data: " + dump(chunk) + b"\r\n\r\n"
-    yield b"data: [DONE]\r\n\r\n"
+    if "no-done" not in moment.script:
+        yield b"data: [DONE]\r\n\r\n"

@@ -10,22 +10,22 @@ from sandbox.topics import Topic
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One found page. Dates are YYYY-MM-DD; None where the upstream leaves the member out."""
+    """One found page. Dates are YYYY-MM-DD; None leaves the member out."""
 
     url: str
-    title: str
+    title: str | None
     date: str | None = None
     last_updated: str | None = None
     snippet: str | None = ""
 
 
 _KINDS = (
-    ("overview", "an overview of {short}", "2026-03-14"),
+    ("overview", "{short}: an overview", "2026-03-14"),
     ("background", "the background of {first}", "2025-11-02"),
     ("figures", "figures on {first}", "2026-06-21"),
-    ("methods", "how {second} is measured", "2024-09-30"),
-    ("case-study", "a case study of {second}", "2026-01-17"),
-    ("objections", "objections concerning {third}", "2025-07-08"),
+    ("methods", "ways to measure {second}", "2024-09-30"),
+    ("case-study", "{second}, a case study", "2026-01-17"),
+    ("objections", "objections on {third}", "2025-07-08"),
     ("review", "a review of the evidence on {first}", "2026-08-05"),
     ("outlook", "the outlook for {third}", "2026-09-12"),
 )
@@ -65,7 +65,7 @@ def _placeholder(topic: Topic, index: int) -> Source:
         title=f"Placeholder {index + 1}: {what}",
         date=date,
         last_updated=date,
-        snippet=f"A placeholder of the sandbox, where a page on {what} would be. There is no such page.",
+        snippet=f"Stands where a real run would show a passage on: {what}. There is no such page.",
     )
 
 
@@ -81,7 +81,7 @@ def dress_sources(sources: tuple[Source, ...], script: Script) -> tuple[Source, 
             replace(source, title=f"<script>alert(1)</script> {source.title}") for source in sources
         )
     if "sources-bare" in script:
-        sources = tuple(Source(url=source.url, title="") for source in sources)
+        sources = tuple(Source(source.url, "" if place % 2 else None) for place, source in enumerate(sources))
     if "no-snippet" in script:
         sources = tuple(replace(source, snippet=None) for source in sources)
     return sources

@@ -76,6 +76,11 @@ class Store:
             self._local.connection = found
         return found
 
+    def close(self) -> None:
+        """Closes the calling thread's connection; the next call opens another."""
+        self._connection().close()
+        del self._local.connection
+
     def _rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         # Always fetched whole: an UPDATE … RETURNING commits only when its last row was read.
         return self._connection().execute(sql, values).fetchall()
@@ -106,7 +111,8 @@ class Store:
                 [getattr(job, name) for name in _NEW],
             ).fetchall()[0]
             connection.execute(
-                "UPDATE submissions SET accepted = accepted + 1 WHERE (api, idempotency_key, question) = (?, ?, ?)",
+                "UPDATE submissions SET accepted = accepted + 1"
+                " WHERE (api, idempotency_key, question) = (?, ?, ?)",
                 (job.api, job.idempotency_key or "", job.question),
             )
         return Job(*row)
@@ -125,7 +131,8 @@ class Store:
     def poll(self, api: Api, account: str, job_id: str) -> Job | None:
         """The job with this fetch counted."""
         return self._job(
-            f"UPDATE jobs SET polls = polls + 1 WHERE id = ? AND api = ? AND account = ? RETURNING {_COLUMNS}",
+            "UPDATE jobs SET polls = polls + 1 WHERE id = ? AND api = ? AND account = ?"
+            f" RETURNING {_COLUMNS}",
             (job_id, api, account),
         )
 
@@ -146,7 +153,8 @@ class Store:
     def page(self, api: Api, account: str, before: int | None, limit: int) -> list[Job]:
         """Newest first, those older than the job numbered `before`."""
         rows = self._rows(
-            f"SELECT {_COLUMNS} FROM jobs WHERE api = ? AND account = ? AND seq < ? ORDER BY seq DESC LIMIT ?",
+            f"SELECT {_COLUMNS} FROM jobs WHERE api = ? AND account = ? AND seq < ?"
+            " ORDER BY seq DESC LIMIT ?",
             (api, account, before if before is not None else 2**62, limit),
         )
         return [Job(*row) for row in rows]

@@ -52,11 +52,15 @@ _HOSTILE = """
 
 [evil]: javascript:alert('reference')
 """
-_RANGE = "\nA mark below the first source [0], one beyond the last [14], a real one [8], and a huge one [99999999999].\n"
-_GROUPS = "\nMarks in groups: a list [1,2], a spaced list [3, 4], a span [1-3], a dash [5–7], a pair [4][5], twice [6][6].\n"
+_RANGE = """
+A mark below the first source [0], one beyond the last [14], a real one [8], and a huge one [99999999999].
+"""
+_GROUPS = """
+Marks in groups: a list [1,2], a spaced list [3, 4], a span [1-3], a dash [5–7], a pair [4][5], twice [6][6].
+"""
 _CODE = """
 Marks that are none: `array[1]`, ``a [2] b``, a link [text [3]](https://example.org/sandbox/link),
-[4](https://example.org/sandbox/numbered), an image ![5](https://example.org/sandbox/image.png), escaped \\[6\\].
+[4](https://example.org/sandbox/numbered), an image ![5](https://example.org/sandbox/a.png), escaped \\[6\\].
 
 ```python
 value = rows[7]  # [8]
@@ -73,8 +77,9 @@ A footnote[^1] and a task list follow, and then one true mark [2].
 """
 _LINKED = '\nSee [the overview]({first}) and [the review]({second} "with a title"), or <{first}>.\n'
 _ODD = """
-Bare links at the edge of punctuation: {0}. In brackets ({1}), in quotes “{2}”, bold **{3}**, before a colon {4}:
-and at the end {5}! Twice the same: {6}, {7}; angled <{6}>; in a link [odd]({0}) and with a mark {6}[7].
+Bare links at the edge of punctuation: {0}. In brackets ({1}), in quotes “{2}”, bold **{3}**, before a
+colon {4}: and at the end {5}! Twice the same: {6}, {7}; angled <{6}>; in a link [odd]({0})
+and with a mark {6}[7].
 Without a scheme: www.example.org/bare. Not a link: example.org, http://, https:///nothing.
 """
 

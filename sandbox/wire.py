@@ -1,4 +1,4 @@
-"""What leaves the sandbox: JSON with exact decimals, error envelopes, event streams, and connections broken on purpose."""
+"""What leaves the sandbox: JSON with exact decimals, errors, event streams, connections broken on purpose."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-# json cannot write a Decimal: it goes out as a string behind a mark that no request can guess, and is unquoted after.
+# json cannot write a Decimal: it becomes a string behind a mark that no request can guess, then is unquoted.
 _MARK = uuid.uuid4().hex
 _MARKED = re.compile(f'"{_MARK}(-?[0-9.]+)"')
 
@@ -53,7 +53,7 @@ def refusal(status: int, kind: str, message: str, param: str | None = None) -> R
 
 
 def _transport(receive: Receive) -> asyncio.Transport:
-    # ASGI has no way to say "hang up": uvicorn's request cycle, to which `receive` is bound, holds the socket.
+    # ASGI has no way to hang up: uvicorn's request cycle, to which `receive` is bound, holds the socket.
     found = getattr(getattr(receive, "__self__", None), "transport", None)
     if found is None:
         raise ConnectionDropped

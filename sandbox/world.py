@@ -1,4 +1,4 @@
-"""What all doors of one sandbox share: its store, its clock, its settings, and the faults queued for the next calls."""
+"""What the doors of one sandbox share: store, clock, settings, and the faults queued for later calls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from sandbox.wire import refusal
 
 Mode = Literal["legacy-live", "legacy-retired", "agent"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-DEFAULT_SECONDS = 8.0
 
 
 class Refused(Exception):
@@ -28,6 +27,14 @@ class Refused(Exception):
     def __init__(self, response: Response) -> None:
         super().__init__(response.status_code)
         self.response = response
+
+
+def _usual_seconds() -> float:
+    given = os.environ.get("SANDBOX_SECONDS", "8")
+    try:
+        return max(0.0, float(given))
+    except ValueError:
+        raise SystemExit(f"SANDBOX_SECONDS must be a number of seconds, not {given!r}") from None
 
 
 @dataclass(slots=True)
@@ -45,21 +52,20 @@ class QueuedFault:
 
 @dataclass(slots=True)
 class World:
-    """One running sandbox. `seconds` is the length of a run that says nothing of its own; times are unix seconds."""
+    """One running sandbox. `seconds` is the usual length of a run; times are unix seconds."""
 
     store: Store
     clock: Callable[[], float] = time.time
     sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep
     mode: Mode = "legacy-live"
-    seconds: float = DEFAULT_SECONDS
+    seconds: float = 8.0
     queued: list[QueuedFault] = field(default_factory=list)
 
     def load(self, mode: Mode | None, seconds: float | None) -> None:
         """Settings as given, else as stored by an earlier process on this file, else as usual."""
         stored = json.loads(self.store.setting("settings") or "{}")
-        usual = float(os.environ.get("SANDBOX_SECONDS", DEFAULT_SECONDS))
         self.mode = mode or stored.get("mode", "legacy-live")
-        self.seconds = seconds if seconds is not None else stored.get("seconds", usual)
+        self.seconds = seconds if seconds is not None else stored.get("seconds", _usual_seconds())
         self.queued = [QueuedFault(**fault) for fault in stored.get("queued", ())]
 
     def save(self) -> None:
@@ -84,7 +90,7 @@ class World:
             raise Refused(FAULTS[name].answer(Exchange(answer, wait, self.clock())))
 
     def meet_queued(self, api: Api, phase: Phase | Literal["list"], answer: bytes | None = None) -> None:
-        """Raises Refused with the next fault that the control door queued for such a call, if there is one."""
+        """Raises Refused with the next fault that the control door queued for such a call, if any."""
         name = self._next_fault(api, phase)
         if name is not None:
             raise Refused(FAULTS[name].answer(Exchange(answer, None, self.clock())))

@@ -1,4 +1,4 @@
-"""A real sandbox for tests: `python -m sandbox` as its own process, on one port and one file over all its lives.
+"""A real sandbox for tests: `python -m sandbox` in its own process, on one port and one file all its lives.
 
 with SandboxServer(tmp_path / "sandbox.sqlite3", seconds=0.3) as sandbox:
     ...                        # sandbox.url, sandbox.key
@@ -36,7 +36,7 @@ def free_port() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """Submissions of one question (and key) to one API: how many reached the sandbox, how many became jobs."""
+    """Submissions of one question (and key) to one API: how many arrived, how many became jobs."""
 
     api: str
     idempotency_key: str
@@ -126,13 +126,18 @@ class SandboxServer:
         while time.monotonic() < until:
             if self._process.poll() is not None:
                 break
-            try:
-                self.control("")
+            if self._answers(self._process.pid):
                 return
-            except OSError:
-                time.sleep(0.02)
+            time.sleep(0.02)
         self.kill()
         raise RuntimeError("the sandbox did not start")
+
+    def _answers(self, pid: int) -> bool:
+        """Whether this process, and not another one on the port, answers."""
+        try:
+            return bool(self.control("")["pid"] == pid)
+        except OSError:
+            return False
 
     def stop(self) -> None:
         """Ends the process with SIGTERM, with SIGKILL after five seconds."""
