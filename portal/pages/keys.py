@@ -29,7 +29,7 @@ SCOPES = {
     Scope.CHAT: "Use chat models",
     Scope.FILES: "Upload and read files",
     Scope.MCP: "Connect agents over MCP",
-    Scope.MCP_URL: "May stand in an MCP address, and opens nothing else",
+    Scope.MCP_URL: "Be part of an MCP address, nothing else",
     Scope.ADMIN: "Administer the portal",
 }
 LARGEST = 2_147_483_647
