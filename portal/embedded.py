@@ -15,6 +15,7 @@ from pathlib import Path
 import uvicorn
 from django.conf import settings
 
+from portal.running import preparation
 from portal.running.parts import Beat, Part, Worker
 from portal.services import network, upstreams
 from research.services import moves
@@ -126,9 +127,10 @@ class Embedded:
         self.parts: list[Part] = []
 
     def start(self) -> None:
-        """Take the folder and start the parts. Errors: FolderInUse, PortTaken."""
+        """Take the folder and start the parts. Errors: FolderInUse, NotReady, PortTaken."""
         if not settings.CLUSTER:
             folder_lock.take(settings.DATA_DIR)
+        preparation.check()
         if upstreams.serves_sandbox():
             self._start(Sandbox())
         if not settings.CLUSTER:

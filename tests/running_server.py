@@ -135,6 +135,13 @@ class RunningServer:
         self.process = None
         return code
 
+    def has_ended(self, seconds: float = 0) -> bool:
+        """Whether it ends by itself within `seconds`; `wait` then gives its exit code."""
+        assert self.process is not None, "the server is not running"
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(seconds)
+        return self.process.returncode is not None
+
     def terminate(self, seconds: float = STOP_SECONDS) -> int:
         """SIGTERM, as an operator would; the exit code."""
         os.kill(self.pid, signal.SIGTERM)

@@ -1,7 +1,7 @@
 """The contract of a backend: submit, poll, cancel. One upstream call each, no database.
 
 A backend never raises for what an upstream does: every failure is a `Refused` that says
-which `Fault` it was. Deadlines are its own: no call outlives `CALL_SECONDS`.
+which `Fault` it was. Deadlines are its own: no call outlives its share of a lease.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import httpx
+from django.conf import settings
 
 from portal.wire.redact import redact
 from research.protocol.outcome import Fault, Order, Refused, Snapshot, Stop, Submission
 
-CALL_SECONDS = 25.0
-"""Total time of one upstream call; well under half a lease (STACK §4.3.4)."""
+SHARE_OF_LEASE = 0.45
+"""Total time of one upstream call: under half a lease, so that its answer finds it valid (STACK §4.3.4)."""
 
 
 class Backend(Protocol):
@@ -56,7 +57,7 @@ async def exchange(
     `UNREACHABLE` means that nothing was sent; `LOST` that it may have been.
     """
     try:
-        async with asyncio.timeout(CALL_SECONDS):
+        async with asyncio.timeout(settings.RESEARCH_LEASE_SECONDS * SHARE_OF_LEASE):
             answer = await client.request(method, path, json=json, headers=dict(headers or {}))
     except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
         return Refused(Fault.UNREACHABLE, f"The upstream cannot be reached: {_words(error)}")

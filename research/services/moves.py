@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
+from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Case, F, Q, QuerySet, Value, When
 from django.utils import timezone
@@ -22,7 +23,6 @@ from research.models.reports import RunEvent
 from research.models.runs import Run
 from research.protocol.states import PUBLIC, TERMINAL, State, may_move
 
-LEASE = timedelta(seconds=60)
 AT_REST: dict[str, Any] = {"lease_token": None, "lease_until": None}
 
 
@@ -44,6 +44,7 @@ def due(now: datetime) -> QuerySet[Run]:
 def lease(rows: QuerySet[Run], limit: int) -> list[Run]:
     """Lease up to `limit` of the due `rows`, oldest first; one token fences this whole batch."""
     now, token = timezone.now(), uuid4()
+    until = now + timedelta(seconds=settings.RESEARCH_LEASE_SECONDS)
     with transaction.atomic():
         pick = rows.order_by("next_run_at").values_list("pk", flat=True)
         if connection.features.has_select_for_update_skip_locked:
@@ -52,10 +53,13 @@ def lease(rows: QuerySet[Run], limit: int) -> list[Run]:
         if not found:
             return []
         # The predicate again: on SQLite nothing but this statement guards the rows.
-        due(now).filter(pk__in=found).update(
-            lease_token=token, lease_until=now + LEASE, attempt=F("attempt") + 1
-        )
+        due(now).filter(pk__in=found).update(lease_token=token, lease_until=until, attempt=F("attempt") + 1)
     return list(Run.objects.filter(pk__in=found, lease_token=token).order_by("next_run_at"))
+
+
+def release_all_leases() -> None:
+    """For a process that knows it is the only one: whoever held a lease is dead."""
+    Run.objects.exclude(lease_token=None).update(**AT_REST)
 
 
 def lease_one(run_id: UUID, *states: State) -> Run | None:

@@ -1,0 +1,211 @@
+"""The same deaths in a cluster: PostgreSQL, Valkey, one web process, two workers, two beats."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from uuid import uuid4
+
+import httpx
+import psycopg
+import pytest
+import redis
+
+from tests.crash.test_crash_points import (
+    AT_THE_DOOR,
+    IN_A_STOP,
+    IN_THE_WORKER,
+    QUICK,
+    WHILE_SENDING,
+    cancel,
+    start,
+    wait_until_submitted,
+)
+from tests.crash.verdict import Books, check_upstream
+from tests.running_server import Role, RunningServer
+from tests.sandbox_server import SandboxServer
+from tests.services import Valkey
+
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]
+
+AT_ONCE = 4
+"""Runs started together, so that the doomed worker of two gets some."""
+MOST_WAVES = 10
+
+
+class Cluster:
+    def __init__(self, folder: Path, sandbox: SandboxServer, database_url: str, valkey: Valkey) -> None:
+        self.folder = folder
+        self.sandbox = sandbox
+        self.valkey = valkey
+        self.database_url = database_url
+        self.books = Books(database_url)
+        self.web = self._process("web", "web")
+        self.workers = [self._process("worker", f"worker{n}") for n in (1, 2)]
+        self.beats = [self._process("beat", f"beat{n}") for n in (1, 2)]
+        self.expected = 0
+        self.deaths_while_sending = 0
+
+    def _process(self, role: Role, name: str) -> RunningServer:
+        return RunningServer(
+            self.folder / name,
+            mode="cluster",
+            role=role,
+            sandbox=False,
+            database_url=self.database_url,
+            redis_url=self.valkey.url,
+            SONDE_UPSTREAM="sandbox",
+            PERPLEXITY_BASE_URL=self.sandbox.url,
+            SECRET_KEY="a secret key that every process of this cluster shares, and nobody else",
+            SONDE_ENCRYPTION_KEYS="k1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+            **QUICK,
+        )
+
+    @property
+    def all(self) -> list[RunningServer]:
+        return [self.web, *self.workers, *self.beats]
+
+    def start(self) -> None:
+        """Whatever does not run."""
+        for server in self.all:
+            if server.process is None:
+                server.start()
+
+    def close(self) -> None:
+        for server in self.all:
+            server.close()
+
+    def judge(self) -> None:
+        rows = self.books.wait_for_the_end(self.expected, 60)
+        self.books.check_money(rows)
+        self.books.check_events()
+        check_upstream(rows, self.sandbox.counts(), deaths_while_sending=self.deaths_while_sending)
+        checked = self.web.manage("ledger_check")
+        assert checked.returncode == 0, checked.stderr
+
+
+@pytest.fixture(scope="module")
+def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxServer]:
+    with SandboxServer(tmp_path_factory.mktemp("sandbox") / "sandbox.sqlite3", seconds=0.5) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def valkey() -> Iterator[Valkey]:
+    server = Valkey()
+    server.start()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def database_url(postgres_url: str) -> Iterator[str]:
+    name = f"sonde_{uuid4().hex}"
+    with psycopg.connect(postgres_url, autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {name}".encode())
+    yield f"{postgres_url.rpartition('/')[0]}/{name}"
+    with psycopg.connect(postgres_url, autocommit=True) as admin:
+        admin.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+@pytest.fixture(scope="module")
+def lasting_cluster(
+    tmp_path_factory: pytest.TempPathFactory, sandbox: SandboxServer, database_url: str, valkey: Valkey
+) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path_factory.mktemp("cluster"), sandbox, database_url, valkey)
+    try:
+        cluster.start()
+        cluster.web.manage("grant_credits", "admin@localhost", "1000")
+        yield cluster
+    finally:
+        cluster.close()
+
+
+@pytest.fixture
+def cluster(lasting_cluster: Cluster) -> Cluster:
+    """The same processes for every point; those that died are back."""
+    lasting_cluster.start()
+    return lasting_cluster
+
+
+@pytest.mark.parametrize("point", AT_THE_DOOR)
+def test_it_makes_one_run_of_a_start_that_died_at_the_door(cluster: Cluster, point: str) -> None:
+    web, question, key = cluster.web, f"Tides at {point}?", f"key {point}"
+    web.restart(SONDE_CRASH_AT=point)
+    with pytest.raises(httpx.TransportError):
+        start(web, question, key)
+    assert web.wait() == -signal.SIGKILL
+    cluster.start()
+    cluster.expected += 1
+    assert start(web, question, key).status_code == 200
+    cluster.judge()
+
+
+@pytest.mark.parametrize("point", IN_THE_WORKER)
+def test_it_finishes_once_and_charges_once_what_a_worker_died_on(cluster: Cluster, point: str) -> None:
+    doomed = cluster.workers[0]
+    doomed.restart(SONDE_CRASH_AT=point)
+    waves = 0
+    while not doomed.has_ended(seconds=3 if waves else 0):
+        # The other worker may have been quicker with all of a wave.
+        assert waves < MOST_WAVES, "the doomed worker never got there"
+        questions = [f"Tides at {point}? {waves} {n}" for n in range(AT_ONCE)]
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            answers = list(threads.map(lambda question: start(cluster.web, question, question), questions))
+        assert {answer.status_code for answer in answers} == {200}
+        cluster.expected += AT_ONCE
+        waves += 1
+    # Whatever its eight threads were doing when one of them died is open as well.
+    cluster.deaths_while_sending += AT_ONCE * waves if point in WHILE_SENDING else AT_ONCE
+    assert doomed.wait() == -signal.SIGKILL
+    cluster.judge()
+
+
+@pytest.mark.parametrize("point", IN_A_STOP)
+def test_it_ends_a_stop_that_a_death_interrupted(cluster: Cluster, point: str) -> None:
+    doomed = cluster.web if point == "cancel.committed" else cluster.workers[0]
+    if doomed is not cluster.web:
+        cluster.workers[1].terminate()
+    doomed.restart(SONDE_CRASH_AT=point)
+    question = f"Tides at {point}? [sandbox:stuck]"
+    run_id = start(cluster.web, question, point).json()["id"]
+    wait_until_submitted(cluster.sandbox, question)
+    with contextlib.suppress(httpx.TransportError):
+        cancel(cluster.web, run_id)
+    assert doomed.wait() == -signal.SIGKILL
+    cluster.expected += 1
+    cluster.start()
+    cluster.judge()
+
+
+def test_it_loses_nothing_when_the_broker_is_flushed_and_killed_under_two_hundred_runs(
+    cluster: Cluster,
+) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        started = [
+            threads.submit(start, cluster.web, f"Tides? {n} [sandbox:duration=3]", f"flood {n}")
+            for n in range(200)
+        ]
+        for answer in started[:80]:
+            answer.result()
+        flush(cluster.valkey)
+        for answer in started[:140]:
+            answer.result()
+        cluster.valkey.stop(signal.SIGKILL)
+        for answer in started:
+            assert answer.result().status_code == 200
+    cluster.expected += 200
+    cluster.valkey.start()
+    cluster.judge()
+    jobs = [row for row in cluster.books.runs() if "duration=3" in row.question]
+    assert {row.state for row in jobs} == {"completed"}
+    counts = cluster.sandbox.counts()
+    assert all(counts.agent_submissions(row.question) == 1 for row in jobs)
+
+
+def flush(valkey: Valkey) -> None:
+    with redis.Redis.from_url(valkey.url) as client:
+        client.flushall()
