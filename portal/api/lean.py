@@ -1,4 +1,4 @@
-"""The lean doors: hot API routes served straight from ASGI (SPEC 10.15, decision 0010).
+"""The lean doors: hot API routes served straight from ASGI (SPEC 10.15, docs/decisions/0010).
 
 A request is read on the event loop, answered whole in one thread of the database pool, and
 written on the event loop again. No middleware, no DRF dispatch, no thread made per request. They
