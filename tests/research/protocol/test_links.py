@@ -99,6 +99,7 @@ def test_it_ends_a_bare_address_where_the_sentence_goes_on(text: str, url: str) 
         "```\nhttps://e.com\n```",
         "~~~\nhttps://e.com",
         "    https://e.com",
+        "- item\n\nparagraph\n\n    https://e.com",
         "> ```\n> https://e.com\n> ```",
         "- ```\n  https://e.com\n  ```",
         "```py\nx\n~~~\nhttps://e.com\n```",
@@ -131,6 +132,7 @@ def test_it_finds_no_link_in_code_and_images_nor_to_elsewhere(text: str) -> None
         r"\`https://e.com \`",
         "| ` |\n| ` https://e.com |",
         "~~~\n```\n~~~\nhttps://e.com",
+        "- item\nlazy line\n\n    https://e.com",
     ],
 )
 def test_it_finds_links_beside_what_only_looks_like_code(text: str) -> None:

@@ -44,6 +44,7 @@ def test_it_sets_blocks_apart(text: str, kept: str, thinking: str) -> None:
         "~~~\n<think>x</think>",
         "<thinking>x</thinking>",
         "</think><think>",
+        "`<think>x</think>` shows it",
     ],
 )
 def test_it_leaves_text_without_a_whole_block_unchanged(text: str) -> None:

@@ -116,6 +116,7 @@ def test_it_takes_the_name_of_the_job() -> None:
         b"[]",
         b"{}",
         sample("sonar/list.json"),
+        b'{"id":"x","requests":[]}',
         b'{"id":""}',
         b'{"id":".."}',
         b'{"id":"a b"}',
@@ -245,7 +246,9 @@ def test_it_ends_a_failed_job_with_the_upstreams_words() -> None:
     assert parse_snapshot(200, {}, b'{"status":"FAILED"}', NOW) == Ended("The upstream gave no reason.")
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", b'{"status":null}', sample("sonar/list.json")])
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b"{}", b'{"status":null}', b'{"status":"COMPLETED","requests":[]}']
+)
 def test_it_calls_an_answer_that_is_no_job_broken(body: bytes) -> None:
     refused = parse_snapshot(200, {}, body, NOW)
     assert isinstance(refused, Refused)
