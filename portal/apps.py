@@ -20,6 +20,9 @@ class PortalConfig(AppConfig):
         super().import_models()
 
     def ready(self) -> None:
+        # `portal.admin` is such a package, too.
+        for module in ("people", "keys", "credits"):
+            import_module(f"portal.admin.{module}")
         # Services ring tasks by name: our Celery application has to be the process's, whatever started it.
         import_module("portal.celery")
         post_migrate.connect(guard_ledger, sender=self, dispatch_uid="portal.guard_ledger")

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from portal.services.credits import MOST as MOST_CREDITS
+from portal.models.fields import is_amount
 from portal.services.errors import Invalid
 
 MOST = 2_147_483_647
@@ -36,10 +36,9 @@ def credits(text: str) -> Decimal:
     """An amount of credits with at most four decimal places. Raises Invalid."""
     try:
         amount = Decimal(text)
-        fits = 0 <= amount <= MOST_CREDITS and amount == amount.quantize(Decimal("0.0001"))
     except InvalidOperation:
-        fits = False
-    if not fits:
+        amount = Decimal("NaN")
+    if not is_amount(amount) or amount < 0:
         raise Invalid(f"{text!r} is not an amount of credits: give a number with at most four decimal places")
     return amount
 

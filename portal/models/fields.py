@@ -11,6 +11,13 @@ from django.db import models
 
 UNITS = 10_000
 """Units per credit: amounts are exact to four decimal places."""
+MOST = Decimal(1_000_000_000)
+"""Nobody has or gives more; sums of thousands of them still fit the column."""
+
+
+def is_amount(amount: Decimal) -> bool:
+    """Whether it is an amount of credits: finite, at most four decimal places, in bounds."""
+    return amount.is_finite() and abs(amount) <= MOST and amount == round(amount, 4)
 
 
 class CreditField(models.BigIntegerField):  # type: ignore[type-arg]  # generic only in the stubs
@@ -34,7 +41,7 @@ class CreditField(models.BigIntegerField):  # type: ignore[type-arg]  # generic 
             amount = Decimal(str(value))
         except ArithmeticError:
             raise ValidationError("Enter a number of credits.", code="invalid") from None
-        if not amount.is_finite() or amount != amount.quantize(Decimal("0.0001")):
+        if not is_amount(amount):
             raise ValidationError("Credits have at most four decimal places.", code="invalid")
         return amount
 
@@ -43,6 +50,5 @@ class CreditField(models.BigIntegerField):  # type: ignore[type-arg]  # generic 
         return None if amount is None else int(amount * UNITS)
 
     def formfield(self, **kwargs: Any) -> Any:
-        return models.Field.formfield(
-            self, **{"form_class": forms.DecimalField, "decimal_places": 4, **kwargs}
-        )
+        limits = {"decimal_places": 4, "min_value": 0, "max_value": MOST}
+        return models.Field.formfield(self, **{"form_class": forms.DecimalField, **limits, **kwargs})

@@ -7,16 +7,14 @@ from uuid import uuid4
 
 from django.db import transaction
 
-from portal.models.ledger import CreditAccount
+from portal.models.fields import MOST, is_amount
+from portal.models.ledger import CreditAccount, LedgerEntry
 from portal.models.teams import Team
 from portal.models.users import User
 from portal.services import audit, ledger
 from portal.services.errors import Invalid
 from portal.services.principal import Principal
 from portal.wire.amounts import plain
-
-MOST = Decimal(1_000_000_000)
-LEAST = Decimal("0.0001")
 
 
 @transaction.atomic
@@ -39,11 +37,26 @@ def grant_to_team(
     return _grant(ledger.open_pool(team), f"team:{team.pk}", amount, reason, actor, once)
 
 
+@transaction.atomic
+def refund_charge(subject: str, *, reason: str, actor: Principal | None) -> Decimal:
+    """Give back all that was charged for `subject`; the amount. Raises Invalid."""
+    closed = LedgerEntry.objects.filter(subject=subject, kind=LedgerEntry.Kind.CLOSE).first()
+    settled: Decimal | None = closed.settled if closed else None
+    if not settled:
+        raise Invalid(f"nothing was charged for {subject}")
+    try:
+        ledger.refund(subject, settled, reason=reason, actor_id=actor.user_id if actor else None)
+    except ledger.NotRefundable:
+        raise Invalid(f"{subject} was refunded before") from None
+    audit.record(actor, "credits.refunded", subject, amount=plain(settled), reason=reason)
+    return settled
+
+
 def _grant(
     account: CreditAccount, target: str, amount: Decimal, reason: str, actor: Principal | None, once: str
 ) -> bool:
-    if not LEAST <= amount <= MOST:
-        raise Invalid(f"give between {plain(LEAST)} and {plain(MOST)} credits", "amount")
+    if not is_amount(amount) or amount <= 0:
+        raise Invalid(f"give more than 0 and at most {plain(MOST)} credits, to four decimal places", "amount")
     done = ledger.grant(
         account,
         amount,

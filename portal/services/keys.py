@@ -17,6 +17,7 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare, salted_hmac
 
+from portal.models.fields import MOST, is_amount
 from portal.models.keys import ApiKey, Scope
 from portal.models.users import User
 from portal.services import audit
@@ -182,8 +183,8 @@ def checked_networks(networks: Collection[str]) -> list[str]:
 
 def _check_limits(**limits: Decimal | int | None) -> None:
     for field, limit in limits.items():
-        if limit is not None and limit < 0:
-            raise Invalid(f"{field.replace('_', ' ')} cannot be negative", field)
+        if limit is not None and not (is_amount(Decimal(limit)) and limit >= 0):
+            raise Invalid(f"{field.replace('_', ' ')} must be a number from 0 to {MOST:f}", field)
 
 
 def _proof(text: str) -> KeyText:

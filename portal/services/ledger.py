@@ -128,9 +128,14 @@ def balance_of(user_id: int) -> Balance:
     if row is None:
         return Balance()
     allowance, own, reserved, since, planned, pool = row
-    if _is_due(since, planned is not None, timezone.now()):
-        allowance = planned or ZERO
-    return Balance(allowance, own, pool or ZERO, reserved)
+    return Balance(_counted(allowance, since, planned), own, pool or ZERO, reserved)
+
+
+def balance_in(account: CreditAccount, pool: CreditAccount | None) -> Balance:
+    """The same from rows that were read before; `account` with its plan."""
+    planned = account.plan.allowance if account.plan else None
+    allowance = _counted(account.allowance, account.allowance_since, planned)
+    return Balance(allowance, account.own, pool.own if pool else ZERO, account.reserved)
 
 
 @transaction.atomic
@@ -288,6 +293,11 @@ def _respect_cap(key_id: int, amount: Decimal, now: datetime) -> None:
     used = this_month.filter(kind__in=kinds, subject__in=reserved).aggregate(sum=Sum("delta"))["sum"]
     if amount - (used or ZERO) > cap:
         raise InsufficientCredit
+
+
+def _counted(allowance: Decimal, since: datetime | None, planned: Decimal | None) -> Decimal:
+    """What is left of the allowance today; `planned` is the plan's, None without a plan."""
+    return (planned or ZERO) if _is_due(since, planned is not None, timezone.now()) else allowance
 
 
 def _is_due(since: datetime | None, has_plan: bool, now: datetime) -> bool:

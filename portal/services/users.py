@@ -85,13 +85,39 @@ def ensure_first_admin(email: str = FIRST_EMAIL) -> tuple[User, str] | None:
 def set_active(user: User, active: bool, *, actor: Principal | None) -> bool:
     """Disable a user, whose keys and sessions stop at once, or let them back in.
 
-    False when nothing was to do.
+    False when nothing was to do. Raises Invalid for one's own account.
     """
+    _not_oneself(user, actor)
     if not User.objects.filter(pk=user.pk, is_active=not active).update(is_active=active):
         return False
     user.is_active = active
     audit.record(actor, "user.enabled" if active else "user.disabled", f"user:{user.pk}", email=user.email)
     return True
+
+
+@transaction.atomic
+def set_admin(user: User, is_admin: bool, *, actor: Principal | None) -> bool:
+    """Make a user an admin, or a member again. False when nothing was to do.
+
+    Raises Invalid for one's own account, so that an admin always remains.
+    """
+    _not_oneself(user, actor)
+    changed = User.objects.filter(pk=user.pk, is_staff=not is_admin)
+    if not changed.update(is_staff=is_admin, is_superuser=is_admin):
+        return False
+    action = "user.made_admin" if is_admin else "user.made_member"
+    audit.record(actor, action, f"user:{user.pk}", email=user.email)
+    return True
+
+
+@transaction.atomic
+def reset_password(user: User, *, actor: Principal | None) -> str:
+    """A new password, shown once; every session of the user ends."""
+    password = new_password()
+    user.set_password(password)
+    user.save(update_fields=["password"])
+    audit.record(actor, "user.login_reset", f"user:{user.pk}", email=user.email)
+    return password
 
 
 def find_or_make_team(name: str) -> Team:
@@ -140,6 +166,11 @@ def checked_name(name: str) -> str:
     if len(name) > 120 or "\0" in name:
         raise Invalid("a name has at most 120 characters", "name")
     return name
+
+
+def _not_oneself(user: User, actor: Principal | None) -> None:
+    if actor is not None and actor.user_id == user.pk:
+        raise Invalid("you cannot do this to your own account")
 
 
 def check_password(password: str, user: User) -> None:

@@ -189,6 +189,9 @@ def test_it_rotates_once_when_two_ask_at_once() -> None:
         ({"expires_at": datetime(2027, 1, 1)}, "expires_at"),  # noqa: DTZ001 -- naive on purpose
         ({"expires_at": datetime(2020, 1, 1, tzinfo=UTC)}, "expires_at"),
         ({"monthly_cap": Decimal(-1)}, "monthly_cap"),
+        ({"monthly_cap": Decimal("0.00001")}, "monthly_cap"),
+        ({"monthly_cap": Decimal("NaN")}, "monthly_cap"),
+        ({"monthly_cap": Decimal("1e30")}, "monthly_cap"),
         ({"requests_per_minute": -1}, "requests_per_minute"),
     ],
 )

@@ -1,0 +1,146 @@
+"""Every page of the admin site, for admins and for nobody else."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from django.contrib import admin
+from django.db.models import Model
+from django.test import Client
+
+from portal.models.audit import AuditEntry
+from portal.models.keys import ApiKey
+from portal.models.ledger import CreditAccount, LedgerEntry, Plan
+from portal.models.teams import Invitation, Membership, Team
+from portal.models.users import User
+from portal.services import ledger
+from portal.services.invitations import create_invitation
+from portal.services.keys import create_key
+from portal.services.principal import principal_of
+from research.models.backends import BackendPolicy
+from research.models.presets import Preset
+from research.models.runs import Run
+from tests.portal.admin.site import Site
+from tests.portal.people import a_team, somebody
+from tests.research.people import ask
+
+pytestmark = pytest.mark.django_db
+
+EDITED = [User, Team, Membership, ApiKey, Plan, CreditAccount, Preset, BackendPolicy]
+READ = [Run, LedgerEntry, AuditEntry]
+ADDED = [User, Team, Membership, ApiKey, Plan, Preset, Invitation]
+MOST_QUERIES = 12
+
+
+@pytest.fixture
+def site() -> Site:
+    return Site()
+
+
+@pytest.fixture
+def crowd(site: Site) -> list[User]:
+    """A dozen people in as many teams, each with a key, a run and an invitation."""
+    people = [somebody(None, team=a_team(5)) for _ in range(12)]
+    for user in people:
+        create_key(user, name="a key")
+        ask(principal_of(user))
+        create_invitation(principal_of(site.admin), user.membership.team)
+    return people
+
+
+def test_it_shows_exactly_these_things() -> None:
+    assert set(admin.site._registry) == {*EDITED, *READ, Invitation}
+
+
+@pytest.mark.usefixtures("crowd")
+@pytest.mark.parametrize("model", [*EDITED, *READ, Invitation])
+def test_it_shows_lists_with_few_statements(site: Site, model: type[Model]) -> None:
+    assert model._default_manager.exists()
+    assert site.queries(model) <= MOST_QUERIES
+
+
+@pytest.mark.usefixtures("crowd")
+@pytest.mark.parametrize("model", [*EDITED, *READ, Invitation])
+def test_it_shows_each_thing(site: Site, model: type[Model]) -> None:
+    row = model._default_manager.order_by("pk")[0]
+
+    assert site.queries(model, "change", row.pk) <= MOST_QUERIES
+
+
+@pytest.mark.parametrize("model", ADDED)
+def test_it_has_a_form_for_what_can_be_made(site: Site, model: type[Model]) -> None:
+    assert site.queries(model, "add") <= MOST_QUERIES
+
+
+@pytest.mark.parametrize("model", [*READ, CreditAccount, BackendPolicy])
+def test_it_has_no_form_for_the_rest(site: Site, model: type[Model]) -> None:
+    assert site.look(model, "add").status_code == 403
+
+
+@pytest.mark.usefixtures("crowd")
+@pytest.mark.parametrize("model", READ)
+def test_it_changes_and_deletes_nothing_that_is_only_read(site: Site, model: type[Model]) -> None:
+    row = model._default_manager.order_by("pk")[0]
+
+    for page in ("change", "delete"):
+        assert site.client.post(site.address(model, page, row.pk), {"post": "yes"}).status_code == 403
+    assert "delete_selected" not in site.look(model).text
+    assert model._default_manager.filter(pk=row.pk).exists()
+
+
+@pytest.mark.usefixtures("crowd")
+@pytest.mark.parametrize("model", [User, ApiKey, CreditAccount, Membership])
+def test_it_deletes_nobody_and_nothing_that_others_point_to(site: Site, model: type[Model]) -> None:
+    row = model._default_manager.order_by("pk")[0]
+
+    assert site.look(model, "delete", row.pk).status_code == 403
+
+
+@pytest.mark.parametrize("model", [*EDITED, *READ, Invitation])
+def test_it_searches_for_anything(site: Site, model: type[Model]) -> None:
+    for query in ("a", "@example.org", "resp_" + "0" * 32, "key:", "%", "'", "🦉", "\0"):
+        assert site.look(model, q=query).status_code == 200
+
+
+def test_it_finds_a_run_by_its_public_id(site: Site, crowd: list[User]) -> None:
+    run = Run.objects.filter(user=crowd[3]).get()
+
+    found = site.look(Run, q=run.public_id)
+
+    assert [row.pk for row in found.context["cl"].result_list] == [run.pk]
+
+
+@pytest.mark.usefixtures("crowd")
+def test_it_never_shows_a_digest(site: Site) -> None:
+    key = ApiKey.objects.all()[0]
+
+    assert key.digest not in site.look(ApiKey, "change", key.pk).text
+    assert key.digest not in site.look(ApiKey).text
+
+
+def test_it_sends_strangers_and_members_to_the_log_in_page(site: Site) -> None:
+    member, stranger = Client(), Client()
+    member.force_login(somebody(), backend="django.contrib.auth.backends.ModelBackend")
+    for model in (*EDITED, *READ, Invitation):
+        for client in (member, stranger):
+            answer = client.get(site.address(model))
+            assert answer.status_code == 302
+            assert "login" in answer.headers["Location"]
+
+
+def test_it_has_no_password_form_of_its_own(site: Site) -> None:
+    answer = Client().get("/admin/login/?next=/admin/")
+
+    assert answer.status_code == 302
+    assert answer.headers["Location"].startswith("/account/login/")
+    assert site.client.get("/admin/").status_code == 200
+
+
+def test_it_shows_credits_by_what_they_are_today(site: Site) -> None:
+    user = somebody(None, team=a_team(5))
+    ledger.reserve(user.pk, "run:a", Decimal("2.5"))
+
+    page = site.look(User, "change", user.pk).text
+
+    assert "102.5" in page
