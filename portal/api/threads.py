@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TypeVar
 
-from django.db import connections
+from django.db import Error, connections
 
 from portal.wire.errors import unavailable
 
@@ -42,7 +43,9 @@ def _visit(work: Callable[[], Result]) -> Result:
     try:
         return work()
     finally:
-        connections.close_all()
+        # What was committed stays so: a connection that breaks now must not turn its answer into an error.
+        with suppress(Error):
+            connections.close_all()
 
 
 _threads = DatabaseThreads()

@@ -2,10 +2,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 
 import pytest
-from django.db import connection, connections
+from django.db import InterfaceError, connection, connections
 
 from portal.api.threads import DatabaseThreads
 from portal.wire.errors import Unavailable
@@ -23,16 +22,16 @@ async def test_it_raises_what_the_work_raised() -> None:
         await DatabaseThreads(1).run(work)
 
 
-async def test_it_runs_no_more_at_once_than_it_has_threads() -> None:
+async def test_it_runs_as_many_at_once_as_it_has_threads_and_no_more() -> None:
     threads, now, most = DatabaseThreads(3), 0, 0
-    lock = threading.Lock()
+    lock, together = threading.Lock(), threading.Barrier(3, timeout=20)
 
     def work() -> None:
         nonlocal now, most
         with lock:
             now += 1
             most = max(most, now)
-        time.sleep(0.01)
+        together.wait()
         with lock:
             now -= 1
 
@@ -64,3 +63,11 @@ async def test_it_gives_the_connection_back_after_each_visit() -> None:
     threads = DatabaseThreads(1)
     assert await threads.run(ask)
     assert not await threads.run(is_open)
+
+
+async def test_it_keeps_an_answer_whose_connection_breaks_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    def break_off() -> None:
+        raise InterfaceError("the connection is lost")
+
+    monkeypatch.setattr(connections, "close_all", break_off)
+    assert await DatabaseThreads(1).run(lambda: "committed") == "committed"
