@@ -65,7 +65,7 @@ def envelope(problem: Problem) -> HttpResponse:
 
 def is_api(request: HttpRequest) -> bool:
     """Whether scripts, not people, will read the answer."""
-    return request.path.split("/")[1] in ("v1", "api", "health")
+    return request.path.removeprefix("/").partition("/")[0] in ("v1", "api", "health")
 
 
 def _problem_of_framework(error: exceptions.APIException) -> Problem:
