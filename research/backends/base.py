@@ -22,11 +22,16 @@ SHARE_OF_LEASE = 0.45
 
 
 class Backend(Protocol):
-    name: str
-    takes_key: bool
-    """The upstream keeps one job per idempotency key, so sending again is harmless."""
-    sandbox: bool
-    """Its answers are simulated, and everything made from them is labelled so."""
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def takes_key(self) -> bool:
+        """The upstream keeps one job per idempotency key, so sending again is harmless."""
+
+    @property
+    def sandbox(self) -> bool:
+        """Its answers are simulated, and everything made from them is labelled so."""
 
     async def submit(self, order: Order) -> Submission: ...
 

@@ -27,5 +27,6 @@ def back_off(
     Doubles from `base` to `cap`, spread over ±25 % by `chance` in 0..1; never sooner than
     the upstream `asked` for, which itself is believed up to ten minutes.
     """
-    wait = min(cap, base * 2 ** min(max(faults - 1, 0), 16)) * (0.75 + chance / 2)
+    doublings = min(max(faults - 1, 0), 16)
+    wait = min(cap, base * (1 << doublings)) * (0.75 + chance / 2)
     return max(wait, min(asked or 0.0, 600.0))

@@ -68,7 +68,10 @@ def order_of(run: Run, backend: str) -> Order:
 
 
 def _earlier(previous: UUID | None, backend: str) -> Earlier | None:
-    run = Run.objects.select_related("report").filter(pk=previous).first() if previous else None
+    if previous is None:
+        return None
+    # Retention may have taken the report since the follow-up was asked.
+    run = Run.objects.select_related("report").filter(pk=previous, report__isnull=False).first()
     if run is None:
         return None
     # The upstream continues completed jobs only (perplexity-api §5.2).
@@ -79,24 +82,30 @@ def _earlier(previous: UUID | None, backend: str) -> Earlier | None:
 def progress_of(known: dict[str, Any], snapshot: Running) -> tuple[dict[str, Any], Event | None]:
     """The stored totals after `snapshot`, and the event that tells what is new in it, if anything."""
     queries = [query.text for query in snapshot.queries]
-    pages = [{"url": page.url, "title": page.title} for page in (*snapshot.fetched, *snapshot.found)]
-    after = {
-        "queries": queries,
+    titles: dict[str, str] = {}
+    for page in snapshot.fetched:
+        titles[page.url] = page.title
+    for found in snapshot.found:
+        titles[found.url] = titles.get(found.url) or found.title
+    if not (queries or titles or snapshot.text or snapshot.percent is not None):
+        return known, None
+    counts = {
         "query_count": len(queries),
-        "page_count": len({page["url"] for page in pages}),
-        "pages": list({page["url"]: page for page in pages}.values()),
+        "page_count": len(titles),
         "characters": len(snapshot.text),
         "percent": snapshot.percent,
     }
-    if not (queries or pages or snapshot.text or snapshot.percent is not None):
-        after = {}
-    if after == known or not after:
+    pages = [{"url": url, "title": title} for url, title in titles.items()]
+    after = {"queries": queries, "pages": pages, **counts}
+    if after == known:
         return known, None
-    seen = {page["url"] for page in known.get("pages", ())}
-    old = set(known.get("queries", ()))
-    news = {
-        "queries": [text for text in queries if text not in old],
-        "pages": [page for page in after["pages"] if page["url"] not in seen],
-        **{name: after[name] for name in ("query_count", "page_count", "characters", "percent")},
+    return after, Event("progress", {**_news(known, queries, pages), **counts})
+
+
+def _news(known: dict[str, Any], queries: list[str], pages: list[dict[str, str]]) -> dict[str, Any]:
+    old_queries = set(known.get("queries", ()))
+    old_pages = {page["url"] for page in known.get("pages", ())}
+    return {
+        "queries": [text for text in queries if text not in old_queries],
+        "pages": [page for page in pages if page["url"] not in old_pages],
     }
-    return after, Event("progress", news)

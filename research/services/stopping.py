@@ -49,9 +49,9 @@ def record_answer(run: Run, answer: Stop, now: datetime) -> None:
         moves.move(run, State.CANCELLING, stop_sent_at=now, faults=0, next_run_at=now, **AT_REST)
     elif answer == "unsupported":
         finish(run, note=UNSUPPORTED)
-    elif isinstance(answer, Refused) and answer.fault is Fault.GONE:
+    elif answer.fault is Fault.GONE:
         finish(run)
-    elif isinstance(answer, Refused):
+    else:
         without_answer(run, answer, now)
 
 
