@@ -106,7 +106,8 @@ def verdict(results: dict[str, int]) -> int:
         print(f"sonde: {PASSES[engine]}: {words.get(code, 'failed')}")
     if set(results.values()) == {NOTHING_COLLECTED}:
         return NOTHING_COLLECTED
-    return next((code for code in results.values() if code not in words), 0)
+    worst = next((code for code in results.values() if code not in words), 0)
+    return worst if worst >= 0 else 1  # a pass that a signal ended
 
 
 if __name__ == "__main__":

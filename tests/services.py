@@ -53,6 +53,9 @@ class Server:
     def url(self) -> str:
         raise NotImplementedError
 
+    def start(self) -> None:
+        raise NotImplementedError
+
     def launch(self, command: Sequence[str | Path], **options: Any) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
             return subprocess.Popen(
@@ -246,17 +249,30 @@ def running(kind: Kind) -> Iterator[str]:
         keeper.stdout.close()
 
 
-def keep(kind: str) -> int:
-    """Run one server until standard input ends; tell its URL on standard output."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+def start_one(kind: str, tries: int = 3) -> Server:
+    """A started server. Another process may take its port between our look and the start: try again."""
     server = Postgres() if kind == "postgres" else Valkey()
     try:
         server.start()
-        print("ready", server.url, flush=True)
-        sys.stdin.read()
+    except ServiceError:
+        server.close()
+        if tries == 1:
+            raise
+        return start_one(kind, tries - 1)
+    return server
+
+
+def keep(kind: str) -> int:
+    """Run one server until standard input ends; tell its URL on standard output."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        server = start_one(kind)
     except ServiceError as error:
         print("failed", error, flush=True)
         return 1
+    try:
+        print("ready", server.url, flush=True)
+        sys.stdin.read()
     finally:
         server.close()
     return 0

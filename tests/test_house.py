@@ -1,0 +1,98 @@
+"""What the house promises about its own source, where no linter looks."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from importlib.metadata import distribution, requires
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.environment import ROOT
+
+OURS = ("portal", "research", "sandbox")
+PURE = ("portal/wire", "research/protocol")
+EXTRAS = {"psycopg": ("binary", "pool"), "uvicorn": ("standard",)}
+CLOCKS = {"now", "utcnow", "today", "uuid1", "uuid4", "urandom", "perf_counter", "monotonic"}
+
+
+def sources(*folders: str) -> Iterator[Path]:
+    for folder in folders:
+        yield from sorted((ROOT / folder).rglob("*.py"))
+
+
+def test_it_keeps_every_package_file_empty() -> None:
+    full = [str(path) for path in sources(*OURS) if path.name == "__init__.py" and path.read_text().strip()]
+
+    assert full == []
+
+
+def test_it_has_no_room_for_odds_and_ends() -> None:
+    vague = re.compile(r"(^|_)(utils?|helpers?|managers?|misc|common)$")
+    found = [str(path) for path in sources(*OURS) if vague.search(path.stem)]
+
+    assert found == []
+
+
+def test_it_reads_no_clock_and_no_chance_in_the_pure_rooms() -> None:
+    pure = [path for path in sources(*PURE) if path.name != "ids.py"]  # new ids are chance by nature
+    calls = [
+        f"{path}:{node.lineno}"
+        for path in pure
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in CLOCKS
+    ]
+
+    assert calls == []
+
+
+def pins(*names: str) -> dict[str, set[str]]:
+    """Canonical name → the exact versions pinned in those lists (more than one by platform)."""
+    found: dict[str, set[str]] = {}
+    for name in names:
+        for line in (ROOT / name).read_text().splitlines():
+            if match := re.match(r"([A-Za-z0-9._-]+)(?:\[[^]]*\])?==([^\s;]+)", line):
+                found.setdefault(canonicalize_name(match[1]), set()).add(match[2])
+    return found
+
+
+def test_it_pins_every_requirement_exactly() -> None:
+    lines = [
+        line
+        for name in ("requirements.txt", "requirements-dev.txt", "constraints.txt")
+        for line in (ROOT / name).read_text().splitlines()
+        if line and not line.startswith(("#", "-")) and "==" not in line
+    ]
+
+    assert lines == []
+
+
+def test_it_pins_whatever_the_requirements_bring_along() -> None:
+    pinned = pins("requirements.txt", "requirements-dev.txt", "constraints.txt")
+    waiting = list(pins("requirements.txt", "requirements-dev.txt"))
+    seen: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting += children(name)
+
+    assert seen - set(pinned) == set()
+
+
+def children(name: str) -> Iterator[str]:
+    for text in requires(name) or []:
+        needed = Requirement(text)
+        extras = ("", *EXTRAS.get(name, ()))
+        if needed.marker is None or any(needed.marker.evaluate({"extra": extra}) for extra in extras):
+            yield canonicalize_name(needed.name)
+
+
+def test_it_runs_with_the_versions_it_pins() -> None:
+    pinned = pins("requirements.txt", "requirements-dev.txt")
+    other = {name: found for name in pinned if (found := distribution(name).version) not in pinned[name]}
+
+    assert other == {}

@@ -1,0 +1,144 @@
+"""The suite itself: which tests run in which pass, what is left out, and that nothing stays behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests import run
+from tests.environment import ROOT
+
+SAMPLE = """
+import pytest
+
+def test_plain(): pass
+
+def test_browser(chromium_path): pass
+
+def test_server(postgres_url): pass
+
+@pytest.mark.slow
+def test_slow(): pass
+
+@pytest.mark.django_db
+def test_database(): pass
+
+@pytest.mark.django_db
+@pytest.mark.embedded
+def test_database_embedded(): pass
+
+@pytest.mark.cluster
+def test_cluster(): pass
+"""
+
+
+def collected(folder: Path, engine: str, *options: str) -> set[str]:
+    """The names of the sample's tests that this pass would run."""
+    sample = folder / "test_sample.py"
+    sample.write_text(SAMPLE)
+    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "--collect-only", "-q", *options]
+    servers = {
+        "TEST_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none",
+        "TEST_REDIS_URL": "redis://127.0.0.1:1",
+    }
+    environment = {"PATH": os.environ["PATH"], "SONDE_TEST_ENGINE": engine, **servers}
+    done = subprocess.run(
+        [*command, str(sample)], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    return {line.partition("::")[2] for line in done.stdout.splitlines() if "::" in line}
+
+
+def test_it_runs_everything_but_the_cluster_on_sqlite(tmp_path: Path) -> None:
+    names = collected(tmp_path, "sqlite")
+
+    assert names == {
+        "test_plain",
+        "test_browser",
+        "test_server",
+        "test_slow",
+        "test_database",
+        "test_database_embedded",
+    }
+
+
+def test_it_runs_what_touches_the_database_again_on_postgresql(tmp_path: Path) -> None:
+    assert collected(tmp_path, "postgres") == {"test_database", "test_cluster"}
+
+
+def test_it_leaves_slow_tests_servers_and_browsers_out_of_the_quick_run(tmp_path: Path) -> None:
+    names = collected(tmp_path, "sqlite", "--quick")
+
+    assert names == {"test_plain", "test_database", "test_database_embedded"}
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_it_prints_what_it_left_out_without_a_browser(tmp_path: Path, workers: str) -> None:
+    sample = tmp_path / "test_sample.py"
+    sample.write_text("def test_browser(chromium_path): pass\ndef test_plain(): pass\n")
+    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-n", workers, "--no-browser"]
+    done = subprocess.run(
+        [*command, str(sample)],
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "left out by --no-browser" in done.stdout
+    assert "test_sample.py::test_browser" in done.stdout
+    assert "1 passed" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("results", "code"),
+    [
+        ({"sqlite": 0, "postgres": 0}, 0),
+        ({"sqlite": 1, "postgres": 0}, 1),
+        ({"sqlite": 0, "postgres": 1}, 1),
+        ({"sqlite": 0, "postgres": 5}, 0),
+        ({"sqlite": 5, "postgres": 5}, 5),
+        ({"sqlite": 0, "postgres": 2}, 2),
+        ({"sqlite": 0, "postgres": -15}, 1),
+    ],
+)
+def test_it_fails_when_any_pass_fails(results: dict[str, int], code: int) -> None:
+    assert run.verdict(results) == code
+
+
+def test_it_understands_paths_from_where_the_caller_stands() -> None:
+    words = run.find_paths(["test_suite.py::test_it", "-k", "suite"], ROOT / "tests")
+
+    assert words == [f"{ROOT}/tests/test_suite.py::test_it", "-k", "suite"]
+
+
+def test_it_leaves_no_server_behind_when_the_run_is_killed() -> None:
+    script = (
+        "import time\nfrom tests.services import running\n"
+        "with running('valkey') as url:\n    print(url, flush=True)\n    time.sleep(60)"
+    )
+    owner = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    port = int(owner.stdout.readline().rpartition(":")[2].partition("/")[0])
+    owner.send_signal(signal.SIGKILL)
+    owner.communicate()
+
+    assert is_free_soon(port)
+
+
+def is_free_soon(port: int) -> bool:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            time.sleep(0.05)
+            continue
+        return True
+    return False
