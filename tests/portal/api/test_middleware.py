@@ -35,6 +35,6 @@ async def test_it_survives_a_request_for_no_path_at_all() -> None:
         sent.append(message)
 
     headers = [(b"host", b"localhost")]
-    scope = {"type": "http", "method": "OPTIONS", "path": "", "query_string": b"", "headers": headers}
+    scope = {"type": "http", "method": "OPTIONS", "path": "*", "query_string": b"", "headers": headers}
     await application(scope, receive, send)
     assert sent[0]["status"] == 404
