@@ -432,6 +432,18 @@ def test_it_lets_one_of_many_closes_win() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
+def test_it_loses_nothing_when_many_runs_of_one_user_end_at_once() -> None:
+    user = somebody(10)
+    for number in range(8):
+        ledger.reserve(user.pk, f"run:{number}", Decimal(1))
+
+    all_at_once(8, lambda place: ledger.close(f"run:{place}", Decimal(place % 2)))
+
+    assert amounts(ledger.balance_of(user.pk)) == ("0", "6", "0", "0")
+    assert check() == []
+
+
+@pytest.mark.django_db(transaction=True)
 def test_it_never_overdraws_a_pool_that_many_users_share() -> None:
     team = a_team(5)
     people = [somebody(1, team=team) for _ in range(10)]

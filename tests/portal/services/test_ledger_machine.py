@@ -196,6 +196,7 @@ class Ledger(RuleBasedStateMachine):
         assert check() == []
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_it_keeps_the_books_whatever_happens() -> None:
     run_state_machine_as_test(

@@ -93,8 +93,10 @@ def test_it_begins_anew_with_the_next_minute() -> None:
 def test_it_lets_a_refused_request_use_nothing() -> None:
     with the_clock_at(NOON):
         assert admitted(ask(caller(user=5, key=2), 9)) == 2
-
         assert admitted(ask(caller(user=5), 9)) == 3
+
+        assert admitted(ask(caller(user=5, key=9), 9)) == 0
+        assert admitted(ask(caller(key=9), 9)) == 7
 
 
 @pytest.mark.usefixtures("store")
