@@ -18,6 +18,21 @@ from research.protocol.states import LIVE, State
 HISTORY = 50
 """Completed runs that a preset's usual time is taken from."""
 ENOUGH_HISTORY = 5
+HEAVY = tuple(
+    f"report__{name}"
+    for name in (
+        "text",
+        "html",
+        "thinking",
+        "sources",
+        "marks",
+        "annotations",
+        "checks",
+        "queries",
+        "receipt",
+    )
+)
+"""What a list has no use for: hundreds of kilobytes a report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +54,8 @@ def find_run(who: Principal, run_id: UUID | None) -> Run:
 
 
 def list_runs(who: Principal, limit: int, after: UUID | None = None) -> Page:
-    """Newest first; `after` is the last run of the page before."""
-    rows = visible_runs(who).select_related("report")
+    """Newest first, reports without their texts; `after` is the last run of the page before."""
+    rows = visible_runs(who).select_related("report").defer(*HEAVY)
     if after is not None:
         last = find_run(who, after)
         rows = rows.filter(Q(created_at__lt=last.created_at) | Q(created_at=last.created_at, pk__lt=last.pk))

@@ -15,7 +15,7 @@ from portal.services.principal import Principal
 from portal.wire.errors import BadRequest, not_found
 from portal.wire.fields import Fields, fields_of
 from portal.wire.ids import parse_response_id
-from research.api.views import view_of
+from research.api.views import summary_of, view_of
 from research.models.runs import Door
 from research.protocol.agent import parse_run_request
 from research.protocol.answer import (
@@ -69,11 +69,17 @@ def list_all(call: Call, who: Principal) -> Answer:
     if after and last is None:
         raise not_found()
     page = list_runs(who, _limit(call), last)
-    return answer_json(build_list([view_of(run) for run in page.runs], page.has_more))
+    return answer_json(build_list([summary_of(run) for run in page.runs], page.has_more))
 
 
 def _create(call: Call, who: Principal, body: Fields) -> Answer:
-    started = start_run(who, parse_run_request(body, call.headers), Door.REST)
+    request = parse_run_request(body, call.headers)
+    try:
+        started = start_run(who, request, Door.REST)
+    except BadRequest as problem:
+        if problem.param == "preset" and body.given("effort"):
+            problem.param = "effort"  # the name under which the caller gave it
+        raise
     view = view_of(started.run)
     if started.replayed:
         return _answer(view, {"Idempotent-Replayed": "true"})

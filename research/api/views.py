@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -13,6 +14,19 @@ from research.protocol.outcome import Source
 
 def view_of(run: Run) -> RunView:
     """`run` as `research.queries` and the services give it; its report is read when it has one."""
+    return _view(run, _whole(run.report) if _is_delivered(run) else None)
+
+
+def summary_of(run: Run) -> RunView:
+    """The same for a list: nothing of the report that `list_runs` leaves in the database."""
+    return _view(run, _outline(run.report) if _is_delivered(run) else None)
+
+
+def _is_delivered(run: Run) -> bool:
+    return run.status in ("completed", "incomplete") and hasattr(run, "report")
+
+
+def _view(run: Run, report: ReportView | None) -> RunView:
     return RunView(
         id=run.id,
         status=run.status,
@@ -32,23 +46,26 @@ def view_of(run: Run) -> RunView:
         ignored=tuple(run.ignored),
         notes=tuple(run.notes),
         sandbox=run.sandbox,
-        report=_report_view(run.report) if _delivered(run) else None,
+        report=report,
     )
 
 
-def _delivered(run: Run) -> bool:
-    return run.status in ("completed", "incomplete") and hasattr(run, "report")
-
-
-def _report_view(report: Report) -> ReportView:
-    usage: dict[str, Any] = report.usage
-    return ReportView(
+def _whole(report: Report) -> ReportView:
+    return replace(
+        _outline(report),
         text=report.text,
         sources=tuple(Source(**source) for source in report.sources),
         queries=tuple(report.queries),
         annotations=tuple(report.annotations),
         receipt=report.receipt,
         checks=report.checks,
+    )
+
+
+def _outline(report: Report) -> ReportView:
+    usage: dict[str, Any] = report.usage
+    return ReportView(
+        text="",
         notices=tuple(report.notices),
         steps=report.steps,
         input_tokens=usage.get("input_tokens", 0),

@@ -123,6 +123,12 @@ def test_it_names_the_presets_there_are(who: Caller) -> None:
     assert "2m, 5m, 10m, 30m" in error["message"]
 
 
+@pytest.mark.parametrize("name", ["preset", "effort"])
+def test_it_names_an_unknown_preset_as_the_caller_did(who: Caller, name: str) -> None:
+    error = who.client.post("/v1/agent", json={"input": "Why?", name: "35m"}).json()["error"]
+    assert error["param"] == name
+
+
 def test_it_follows_up_an_earlier_run(who: Caller) -> None:
     first = who.start()
     end(first)

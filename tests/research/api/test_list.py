@@ -1,7 +1,12 @@
 from __future__ import annotations
 
 import pytest
+from pytest_django import DjangoAssertNumQueries
 
+from portal.services.principal import Principal
+from research.api.views import summary_of
+from research.protocol.answer import build_list
+from research.queries import list_runs
 from tests.research.api.callers import Caller, caller, end
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -45,6 +50,18 @@ def test_it_lists_states_and_titles_without_reports(who: Caller) -> None:
         2,
     )
     assert "A long report." not in response.text
+
+
+def test_it_reads_a_page_in_one_query_and_leaves_the_texts_behind(
+    who: Caller, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    for n in range(3):
+        end(who.start(f"Question {n}?"), text="A long report.")
+    asker = Principal(who.user.pk, frozenset())
+    with django_assert_num_queries(1) as captured:
+        listed = build_list([summary_of(run) for run in list_runs(asker, 20).runs], has_more=False)
+    assert len(listed["data"]) == 3
+    assert '"text"' not in captured.captured_queries[0]["sql"]
 
 
 @pytest.mark.parametrize("limit", ["0", "101", "-1", "x", "1.5", "", "²", "9999999999"])
