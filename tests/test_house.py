@@ -13,8 +13,8 @@ from packaging.utils import canonicalize_name
 
 from tests.environment import ROOT
 
-OURS = ("portal", "research", "sandbox")
-PURE = ("portal/wire", "research/protocol")
+OURS = ("portal", "proxy", "research", "sandbox")
+PURE = ("portal/wire", "proxy/protocol", "research/protocol")
 EXTRAS = {"psycopg": ("binary", "pool"), "uvicorn": ("standard",)}
 CLOCKS = {"now", "utcnow", "today", "uuid1", "uuid4", "urandom", "perf_counter", "monotonic"}
 
