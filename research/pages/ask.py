@@ -18,7 +18,7 @@ from portal.services.principal import Principal
 from portal.wire.errors import NotFound, Problem
 from portal.wire.ids import parse_response_id
 from research.models.runs import Door, Run
-from research.pages.asking import Asking, asking_of, new_asking, read_asking, request_of
+from research.pages.asking import Asking, asking_of, errors_of, new_asking, read_asking, request_of
 from research.queries import enabled_presets, find_run, list_runs, preset_titles, usual_seconds
 from research.services.start import start_run
 
@@ -90,7 +90,7 @@ def _show(
         "recent": recent,
         "titles": preset_titles(),
         "examples": EXAMPLES,
-        "errors": {problem.param or "form": problem.message} if problem else {},
+        "errors": errors_of(problem) if problem else {},
     }
     return render(request, "research/ask.html", context, status=problem.status if problem else 200)
 

@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from portal.wire.errors import BadRequest, Problem
+from portal.wire.errors import Problem
 from portal.wire.fields import Fields
 from research.models.runs import Run
 from research.protocol.agent import parse_run_request
 from research.protocol.options import RunRequest
 
 _SPLIT = re.compile(r"[\s,;]+")
+_SCHEME = re.compile(r"https?://", re.IGNORECASE)
 _ISO_DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})", re.ASCII)
 _LABELS = {
     "input": "question",
@@ -58,6 +59,10 @@ class Asking:
         return any(options[name] for name in OPTIONS)
 
 
+FIELDS = frozenset(asdict(Asking())) - {"previous", "form"}
+"""Fields that a person sees; `previous` stands above them all."""
+
+
 def new_asking(question: str = "", previous: str = "") -> Asking:
     return Asking(question=question, previous=previous, form=secrets.token_urlsafe(12))
 
@@ -84,15 +89,12 @@ def read_asking(form: Mapping[str, str]) -> Asking:
 
 
 def request_of(asking: Asking) -> RunRequest:
-    """Raises BadRequest, its `param` a field of the form.
+    """Raises BadRequest in the API's words, which `errors_of` puts into the form's.
 
     The idempotency key is made of the form's own name and all that was typed: sending the same
     form twice is one run, sending it again with another question is another.
     """
-    try:
-        request = parse_run_request(Fields(_body(asking)), {})
-    except BadRequest as problem:
-        raise for_form(problem) from None
+    request = parse_run_request(Fields(_body(asking)), {})
     typed = json.dumps(asdict(asking)).encode()
     return replace(request, idempotency_key=f"form-{hashlib.sha256(typed).hexdigest()}")
 
@@ -104,13 +106,19 @@ def _body(asking: Asking) -> dict[str, Any]:
         "instructions": asking.instructions.strip(),
         "search_mode": asking.mode,
         "search_recency_filter": asking.recency,
-        "search_domain_filter": [domain for domain in _SPLIT.split(asking.domains) if domain],
+        "search_domain_filter": [_domain(word) for word in _SPLIT.split(asking.domains) if word],
         "search_after_date_filter": _american(asking.after),
         "search_before_date_filter": _american(asking.before),
         "language_preference": asking.language.strip(),
         "previous_response_id": asking.previous,
     }
     return {name: value for name, value in given.items() if value or name == "input"}
+
+
+def _domain(word: str) -> str:
+    """The domain of a pasted address: https://nature.com/ → nature.com."""
+    sign = "-" if word.startswith("-") else ""
+    return sign + _SCHEME.sub("", word.removeprefix("-")).rstrip("/")
 
 
 def _american(day: str) -> str:
@@ -126,9 +134,10 @@ def _iso(day: str) -> str:
     return f"{year}-{month}-{date}" if year else ""
 
 
-def for_form(problem: Problem) -> BadRequest:
-    """The API's error in the words of the form."""
+def errors_of(problem: Problem) -> dict[str, str]:
+    """Field of the form → what is wrong with it; `form` for what is about none of them."""
     place = problem.param or ""
     name = place.partition("[")[0]
     message = problem.message.removeprefix(f"{place} ") if place else problem.message
-    return BadRequest(message[:1].upper() + message[1:], param=_LABELS.get(name, name) or None)
+    field = _LABELS.get(name, name)
+    return {field if field in FIELDS else "form": message[:1].upper() + message[1:]}
