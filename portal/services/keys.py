@@ -107,23 +107,25 @@ def revoke_key(key: ApiKey, *, actor: Principal | None = None) -> bool:
 
 @transaction.atomic
 def import_key(user: User, text: str) -> ApiKey:
-    """The key that the operator chose (PPLX_PROXY_API_KEY); it stands alone: a changed one ends
-    the one before. A key that was revoked stays so. Raises Invalid."""
+    """The key that the operator chose (PPLX_PROXY_API_KEY). It stands alone: another one ends the
+    one before, and may later give way to it again; one that people revoked stays revoked.
+
+    Raises Invalid.
+    """
     plain = text.isascii() and text.isprintable() and " " not in text
     if not plain or not IMPORTED_LENGTH <= len(text) <= LONGEST:
         raise Invalid(f"{IMPORTED_NAME}: must be {IMPORTED_LENGTH} to {LONGEST} characters without spaces")
     proof = _proof(text)
     known = ApiKey.objects.filter(public_id=proof.public_id).first()
-    if known is not None:
-        return known
-    for former in ApiKey.objects.filter(name=IMPORTED_NAME, user=user, revoked_at=None):
-        revoke_key(former)
-    scopes = [*DEFAULT_SCOPES, Scope.ADMIN.value] if user.is_staff else [*DEFAULT_SCOPES]
-    key = ApiKey.objects.create(
-        user=user, name=IMPORTED_NAME, public_id=proof.public_id, digest=_digest(proof.secret), scopes=scopes
-    )
-    audit.record(None, "key.imported", _target(key), user=user.email)
-    return key
+    if known is not None and not constant_time_compare(known.digest, _digest(proof.secret)):
+        raise Invalid(f"{IMPORTED_NAME}: has the public part of another key")
+    replaced = _end_imported(user, but=proof.public_id)
+    if known is None:
+        return _import_new(user, proof)
+    if known.revoked_at is not None and replaced:
+        ApiKey.objects.filter(pk=known.pk).update(revoked_at=None)
+        audit.record(None, "key.imported", _target(known), user=user.email)
+    return known
 
 
 def authenticate_key(text: str, address: str | None, request_id: str = "") -> Principal | None:
@@ -195,6 +197,24 @@ def _proof(text: str) -> KeyText:
 
 def _digest(secret: str, salt: str = "portal.keys") -> str:
     return salted_hmac(salt, secret, algorithm="sha256").hexdigest()
+
+
+def _end_imported(user: User, *, but: str) -> int:
+    """Revoke what was imported before; how many those were."""
+    others = ApiKey.objects.filter(name=IMPORTED_NAME, user=user, revoked_at=None).exclude(public_id=but)
+    return sum(revoke_key(other) for other in others)
+
+
+def _import_new(user: User, proof: KeyText) -> ApiKey:
+    key = ApiKey.objects.create(
+        user=user,
+        name=IMPORTED_NAME,
+        public_id=proof.public_id,
+        digest=_digest(proof.secret),
+        scopes=[*DEFAULT_SCOPES, Scope.ADMIN.value] if user.is_staff else [*DEFAULT_SCOPES],
+    )
+    audit.record(None, "key.imported", _target(key), user=user.email)
+    return key
 
 
 def _target(key: ApiKey) -> str:

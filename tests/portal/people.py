@@ -19,6 +19,7 @@ from portal.models.ledger import CreditAccount
 from portal.models.teams import Membership, Team
 from portal.models.users import User
 from portal.services import ledger, users
+from portal.services.ledger import Balance
 from portal.services.principal import Principal, principal_of
 
 Found = TypeVar("Found")
@@ -48,6 +49,12 @@ def leads(user: User) -> Principal:
     """Make the user a lead of their team."""
     Membership.objects.filter(user=user).update(role=Membership.Role.LEAD)
     return principal_of(user)
+
+
+def amounts(balance: Balance) -> tuple[str, str, str, str]:
+    """Allowance, own, pool, reserved."""
+    parts = (balance.allowance, balance.own, balance.pool, balance.reserved)
+    return tuple(f"{part:f}" for part in parts)  # type: ignore[return-value]  # four of them
 
 
 def credits_of(user: User) -> CreditAccount:

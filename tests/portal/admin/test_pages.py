@@ -18,6 +18,7 @@ from portal.services import ledger
 from portal.services.invitations import create_invitation
 from portal.services.keys import create_key
 from portal.services.principal import principal_of
+from portal.services.users import create_user
 from research.models.backends import BackendPolicy
 from research.models.presets import Preset
 from research.models.runs import Run
@@ -135,6 +136,15 @@ def test_it_has_no_password_form_of_its_own(site: Site) -> None:
     assert answer.status_code == 302
     assert answer.headers["Location"].startswith("/account/login/")
     assert site.client.get("/admin/").status_code == 200
+
+
+def test_it_lets_an_admin_in_by_email_and_password() -> None:
+    create_user("boss@example.org", password="a fine password", is_admin=True)
+    client = Client()
+
+    client.post("/account/login/", {"login": "Boss@example.org", "password": "a fine password"})
+
+    assert client.get("/admin/").status_code == 200
 
 
 def test_it_shows_credits_by_what_they_are_today(site: Site) -> None:

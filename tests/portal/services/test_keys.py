@@ -254,6 +254,24 @@ def test_it_ends_an_imported_key_that_was_changed() -> None:
     assert authenticate_key("the-second-key-123", None) is not None
 
 
+def test_it_takes_an_imported_key_back_that_another_had_replaced() -> None:
+    user = somebody(admin=True)
+    for text in ("the-first-key-123", "the-second-key-123", "the-first-key-123"):
+        import_key(user, text)
+
+    assert authenticate_key("the-first-key-123", None) is not None
+    assert authenticate_key("the-second-key-123", None) is None
+
+
+def test_it_imports_a_key_of_its_own_making_again() -> None:
+    user = somebody(admin=True)
+    key, text = a_key(user)
+
+    assert import_key(user, text).pk == key.pk
+    with pytest.raises(Invalid, match="another key"):
+        import_key(user, text[:-2] + "__")
+
+
 def test_it_does_not_revive_an_imported_key_that_was_revoked() -> None:
     user = somebody(admin=True)
     revoke_key(import_key(user, "the-first-key-123"))

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from portal.models.ledger import CreditAccount, LedgerEntry, Plan
+from portal.models.ledger import CreditAccount, LedgerEntry
 from portal.services import ledger
 from portal.services.keys import create_key
 from portal.services.ledger import (
@@ -18,17 +18,12 @@ from portal.services.ledger import (
     NotRefundable,
 )
 from portal.services.ledger_check import check, totals
-from tests.portal.people import a_team, all_at_once, credits_of, somebody, the_clock_at
+from tests.portal.people import a_team, amounts, credits_of, somebody, the_clock_at
 
 pytestmark = pytest.mark.django_db
 
 NOVEMBER = datetime(2026, 11, 30, 23, 59, tzinfo=UTC)
 DECEMBER = datetime(2026, 12, 1, 0, 1, tzinfo=UTC)
-
-
-def amounts(balance: Balance) -> tuple[str, str, str, str]:
-    parts = (balance.allowance, balance.own, balance.pool, balance.reserved)
-    return tuple(f"{part:f}" for part in parts)  # type: ignore[return-value]  # four of them
 
 
 def give(account: CreditAccount, amount: str) -> None:
@@ -184,82 +179,6 @@ def test_it_is_exact_to_four_places() -> None:
     assert check() == []
 
 
-def test_it_ends_the_allowance_with_its_month_and_grants_the_next() -> None:
-    with the_clock_at(NOVEMBER):
-        user = somebody(None)
-        ledger.reserve(user.pk, "run:a", Decimal(30))
-        ledger.close("run:a", Decimal(30))
-    with the_clock_at(DECEMBER):
-        ledger.reserve(user.pk, "run:b", Decimal(1))
-
-        assert amounts(ledger.balance_of(user.pk)) == ("99", "0", "0", "1")
-    ended = LedgerEntry.objects.get(kind="adjust")
-    assert (ended.delta, ended.reason) == (-70, "allowance of 2026-11 ended")
-    assert check() == []
-
-
-def test_it_shows_the_new_month_before_anything_is_written() -> None:
-    with the_clock_at(NOVEMBER):
-        user = somebody(None)
-        ledger.reserve(user.pk, "run:a", Decimal(30))
-    with the_clock_at(DECEMBER):
-        assert amounts(ledger.balance_of(user.pk)) == ("100", "0", "0", "30")
-
-
-def test_it_lets_what_an_ended_month_gets_back_end_at_once() -> None:
-    with the_clock_at(NOVEMBER):
-        user = somebody(None)
-        ledger.reserve(user.pk, "run:a", Decimal(30))
-    with the_clock_at(DECEMBER):
-        ledger.reserve(user.pk, "run:b", Decimal(1))
-        ledger.close("run:a", Decimal(0))
-
-        assert amounts(ledger.balance_of(user.pk)) == ("99", "0", "0", "1")
-    assert check() == []
-
-
-def test_it_ends_what_came_back_before_the_new_month_was_begun() -> None:
-    with the_clock_at(NOVEMBER):
-        user = somebody(None)
-        ledger.reserve(user.pk, "run:a", Decimal(30))
-    with the_clock_at(DECEMBER):
-        ledger.close("run:a", Decimal(0))
-        ledger.reserve(user.pk, "run:b", Decimal(1))
-
-        assert amounts(ledger.balance_of(user.pk)) == ("99", "0", "0", "1")
-    assert check() == []
-
-
-def test_it_grants_a_month_once_when_the_clock_runs_back() -> None:
-    with the_clock_at(DECEMBER):
-        user = somebody(None)
-    with the_clock_at(NOVEMBER):
-        ledger.reserve(user.pk, "run:a", Decimal(1))
-    with the_clock_at(DECEMBER):
-        ledger.reserve(user.pk, "run:b", Decimal(1))
-
-    assert LedgerEntry.objects.filter(kind="grant").count() == 1
-
-
-def test_it_ends_the_allowance_of_a_plan_that_was_taken_away() -> None:
-    with the_clock_at(NOVEMBER):
-        user = somebody(None)
-    CreditAccount.objects.update(plan=None)
-    with the_clock_at(DECEMBER):
-        assert ledger.balance_of(user.pk).available == 0
-        with pytest.raises(InsufficientCredit):
-            ledger.reserve(user.pk, "run:a", Decimal(1))
-
-
-def test_it_begins_the_allowance_of_a_plan_that_was_given() -> None:
-    user = somebody(0)
-    CreditAccount.objects.update(plan=Plan.objects.get())
-
-    ledger.reserve(user.pk, "run:a", Decimal(1))
-
-    assert ledger.balance_of(user.pk).allowance == 99
-
-
 def test_it_respects_the_monthly_cap_of_a_key() -> None:
     user = somebody(100)
     key, _ = create_key(user, name="capped", monthly_cap=Decimal(5))
@@ -405,75 +324,3 @@ def test_it_reads_a_balance_in_one_query(django_assert_num_queries: pytest.Fixtu
 
     with django_assert_num_queries(1):  # type: ignore[operator]  # pytest-django's fixture
         ledger.balance_of(user.pk)
-
-
-@pytest.mark.django_db(transaction=True)
-def test_it_admits_one_of_twenty_on_a_balance_for_one() -> None:
-    user = somebody(1)
-
-    outcomes = all_at_once(20, lambda place: ledger.reserve(user.pk, f"run:{place}", Decimal(1)))
-
-    assert outcomes.count(None) == 1
-    assert sum(isinstance(outcome, InsufficientCredit) for outcome in outcomes) == 19
-    assert amounts(ledger.balance_of(user.pk)) == ("0", "0", "0", "1")
-    assert check() == []
-
-
-@pytest.mark.django_db(transaction=True)
-def test_it_lets_one_of_many_closes_win() -> None:
-    user = somebody(10)
-    ledger.reserve(user.pk, "run:a", Decimal(2))
-
-    outcomes = all_at_once(8, lambda place: ledger.close("run:a", Decimal(place % 3)))
-
-    assert sum(isinstance(outcome, Closed) for outcome in outcomes) == 1
-    assert sum(isinstance(outcome, AlreadyClosed) for outcome in outcomes) == 7
-    assert check() == []
-
-
-@pytest.mark.django_db(transaction=True)
-def test_it_loses_nothing_when_many_runs_of_one_user_end_at_once() -> None:
-    user = somebody(10)
-    for number in range(8):
-        ledger.reserve(user.pk, f"run:{number}", Decimal(1))
-
-    all_at_once(8, lambda place: ledger.close(f"run:{place}", Decimal(place % 2)))
-
-    assert amounts(ledger.balance_of(user.pk)) == ("0", "6", "0", "0")
-    assert check() == []
-
-
-@pytest.mark.django_db(transaction=True)
-def test_it_never_overdraws_a_pool_that_many_users_share() -> None:
-    team = a_team(5)
-    people = [somebody(1, team=team) for _ in range(10)]
-
-    outcomes = all_at_once(10, lambda place: ledger.reserve(people[place].pk, f"run:{place}", Decimal(2)))
-
-    assert outcomes.count(None) == 5
-    assert CreditAccount.objects.get(team=team).own == 0
-    assert check() == []
-
-
-@pytest.mark.django_db(transaction=True)
-def test_it_begins_a_month_once_when_many_come_at_once() -> None:
-    with the_clock_at(NOVEMBER):
-        user = somebody(None)
-    with the_clock_at(DECEMBER):
-        all_at_once(8, lambda place: ledger.reserve(user.pk, f"run:{place}", Decimal(1)))
-
-        assert amounts(ledger.balance_of(user.pk)) == ("92", "0", "0", "8")
-    assert check() == []
-
-
-@pytest.mark.django_db(transaction=True)
-def test_it_respects_a_cap_that_many_meet_at_once() -> None:
-    user = somebody(100)
-    key, _ = create_key(user, name="capped", monthly_cap=Decimal(3))
-
-    def reserve(place: int) -> None:
-        ledger.reserve(user.pk, f"run:{place}", Decimal(1), key_id=key.pk)
-
-    outcomes = all_at_once(10, reserve)
-
-    assert outcomes.count(None) == 3
