@@ -39,9 +39,7 @@ class Problem(Exception):
         return self.message
 
     def body(self) -> dict[str, dict[str, str | None]]:
-        return {
-            "error": {"code": self.code, "message": self.message, "type": self.type, "param": self.param}
-        }
+        return {"error": {"code": self.code, "message": self.message, "type": self.type, "param": self.param}}
 
     def encoded(self) -> bytes:
         return json.dumps(self.body(), ensure_ascii=False).encode()

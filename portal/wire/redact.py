@@ -14,7 +14,10 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b(pplx|sk|whsec)[-_][A-Za-z0-9_-]{6,}"), r"\1-" + MASK),
     (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{6,}"), r"\1 " + MASK),
     (re.compile(r"(?i)((?:__Secure-)?next-auth\.[a-z-]+(?:\.\d+)?)\s*[=:]\s*[^;\s,\"']+"), r"\1=" + MASK),
-    (re.compile(r"(?i)\b(x-api-key|api[_-]?key|cookie|authorization)(\"?\s*[=:]\s*\"?)[^\s\"',;]{4,}"), r"\1\2" + MASK),
+    (
+        re.compile(r"(?i)\b(x-api-key|api[_-]?key|cookie|authorization)(\"?\s*[=:]\s*\"?)[^\s\"',;]{4,}"),
+        r"\1\2" + MASK,
+    ),
     (re.compile(r"(?i)\b([a-z][a-z0-9+.-]{1,20}://)[^/\s:@]{0,200}:[^/\s@]{1,200}@"), r"\1" + MASK + "@"),
 )
 
