@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import socket
+import sys
+import threading
 from pathlib import Path
 
 import uvicorn
@@ -21,7 +25,15 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--seconds", type=float, help="usual length of a run; default $SANDBOX_SECONDS, else 8"
     )
+    parser.add_argument("--follow", action="store_true", help="end when standard input closes")
     return parser.parse_args()
+
+
+def _end_with_standard_input() -> None:
+    """A killed parent cannot end its children, but the pipe that it held closes."""
+    while sys.stdin.buffer.read(1024):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def main() -> None:
@@ -37,6 +49,8 @@ def main() -> None:
         ) from refused
     host = f"[{chosen.host}]" if ":" in chosen.host else chosen.host
     print(f"http://{host}:{listener.getsockname()[1]}", flush=True)
+    if chosen.follow:
+        threading.Thread(target=_end_with_standard_input, daemon=True).start()
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, lifespan="on", timeout_graceful_shutdown=1
     )

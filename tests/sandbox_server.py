@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -102,15 +101,8 @@ class SandboxServer:
         self.stop()
 
     def _command(self) -> list[str]:
-        command = [
-            sys.executable,
-            "-m",
-            "sandbox",
-            "--database",
-            str(self.database),
-            "--port",
-            str(self.port),
-        ]
+        command = [sys.executable, "-m", "sandbox", "--follow", "--database", str(self.database)]
+        command += ["--port", str(self.port)]
         if self.seconds is not None:
             command += ["--seconds", str(self.seconds)]
         return command + (["--mode", self.mode] if self.mode else [])
@@ -120,7 +112,12 @@ class SandboxServer:
         assert self._process is None, "the sandbox is already running"
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         self._process = subprocess.Popen(
-            self._command(), cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, start_new_session=True
+            self._command(),
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.PIPE,  # closes with this process, and the sandbox ends too
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
         )
         until = time.monotonic() + _START_SECONDS
         while time.monotonic() < until:
@@ -148,15 +145,19 @@ class SandboxServer:
             self._process.wait(5)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait()
-        self._process = None
+        self._bury(self._process)
 
     def kill(self) -> None:
         """SIGKILL: the process gets no chance to write anything more."""
         if self._process is None:
             return
-        self._process.send_signal(signal.SIGKILL)
-        self._process.wait()
+        self._process.kill()
+        self._bury(self._process)
+
+    def _bury(self, process: subprocess.Popen[bytes]) -> None:
+        process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
         self._process = None
 
     def control(self, path: str, body: dict[str, Any] | None = None) -> Any:

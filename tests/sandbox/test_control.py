@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +14,7 @@ import pytest
 
 from sandbox.app import build_app
 from tests.sandbox.visitor import HEADERS, Clock, Visitor, sonar_body
-from tests.sandbox_server import SandboxServer
+from tests.sandbox_server import ROOT, SandboxServer
 
 QUESTION = "How do tides work?"
 AGENT = {"input": QUESTION, "preset": "low", "background": True}
@@ -42,6 +46,33 @@ def test_it_refuses_to_start_twice_on_one_port(server: SandboxServer, tmp_path: 
     second = SandboxServer(tmp_path / "other.sqlite3", port=server.port)
     with pytest.raises(RuntimeError):
         second.start()
+
+
+STARTER = """
+import pathlib, sys, time
+from tests.sandbox_server import ROOT, SandboxServer
+server = SandboxServer(pathlib.Path(sys.argv[1]))
+server.start()
+print(server.port, flush=True)
+time.sleep(60)
+"""
+
+
+def test_it_ends_when_the_process_that_started_it_is_killed(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", STARTER, str(tmp_path / "s.sqlite3")]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as starter:
+        assert starter.stdout is not None
+        port = int(starter.stdout.readline())
+        starter.kill()
+    until = time.monotonic() + 5
+    while is_open(port) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not is_open(port)
+
+
+def is_open(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 async def test_it_counts_submissions_by_question_and_by_key(visitor: Visitor) -> None:
