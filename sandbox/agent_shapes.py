@@ -105,6 +105,9 @@ def output(moment: Moment) -> list[dict[str, object]]:
         items = [*_ODD_ITEMS, *items]
     if moment.state in ("completed", "incomplete"):
         items += message_items(moment.job.id, whole.text, moment.script)
+    elif "text-early" in moment.script and moment.state in ("in_progress", "cancelled"):
+        so_far = whole.text[: int(len(whole.text) * moment.share)]
+        items.append(_message("msg_" + moment.job.id.removeprefix("resp_"), "in_progress", so_far))
     return items
 
 

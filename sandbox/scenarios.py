@@ -108,6 +108,10 @@ _BEHAVIOURS: Mapping[str, Marker] = {
     "content-null": Marker("Sonar: message.content is null. Agent: the message has no content parts."),
     "content-parts": Marker("The text comes as a list of parts, the Agent's over two messages."),
     "empty": Marker("The report is an empty string."),
+    "text-early": Marker(
+        "While the run works, and when it was cancelled, it shows the text it has so far (§5.6: partial output).",
+        apis=("agent",),
+    ),
     "odd-items": Marker(
         "Output items of kinds that no client knows come before the others.", apis=("agent",)
     ),

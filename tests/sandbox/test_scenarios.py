@@ -320,7 +320,7 @@ SONAR: dict[str, Check] = {
 # Shown by tests of their own, here or among the tests of streams.
 ELSEWHERE = {
     "duration", "expire", "slow", "poll-slow", "cancel-slow", "retry-after", "unknown-status", "cancel-lag",
-    "cancel-ignored", "cancel-refused", "cost", "cut-stream", "idle-stream", "error-stream", "no-resume",
+    "cancel-ignored", "cancel-refused", "text-early", "cost", "cut-stream", "idle-stream", "error-stream", "no-resume",
     "no-done",
 }  # fmt: skip
 
@@ -394,6 +394,17 @@ async def test_it_cancels_as_slowly_as_the_marker_says(visitor: Visitor) -> None
 
 async def test_it_completes_although_the_cancel_was_accepted(visitor: Visitor) -> None:
     assert await cancelled(visitor, "[sandbox:cancel-ignored]", 2) == ["completed", "completed"]
+
+
+async def test_it_shows_the_text_so_far_and_keeps_it_when_it_is_cancelled(visitor: Visitor) -> None:
+    run = await visitor.ask_agent("How do tides work? [sandbox:text-early]")
+    visitor.clock.forward(4)
+    early = agent_text(await visitor.fetch_agent(run))
+    assert 500 < len(early) < 5000
+    await visitor.client.post(f"/v1/agent/{run}/cancel")
+    texts = [agent_text(await visitor.fetch_agent(run)) for _ in range(3)]
+    assert texts == [early] * 3
+    assert not agent_text(await visitor.fetch_agent(await visitor.ask_agent("How do tides work?")))
 
 
 async def test_it_refuses_a_cancel_as_if_the_run_were_over(visitor: Visitor) -> None:

@@ -249,7 +249,7 @@ def spend_budget(run: Run) -> None:
 
 
 def test_it_ends_a_run_at_its_budget_with_the_text_so_far(sandbox: SandboxServer, who: Principal) -> None:
-    run = drive_to(ask(who, "Tides? [sandbox:duration=3]"), State.RUNNING)
+    run = drive_to(ask(who, "Tides? [sandbox:duration=9] [sandbox:text-early]"), State.RUNNING)
     while "characters" not in run.progress or not run.progress["characters"]:
         run = step(run.pk)
         assert not run.is_terminal, "the sandbox shows no partial text"
