@@ -18,7 +18,8 @@ from tests.crash.test_crash_points import (
     AT_THE_DOOR,
     IN_A_STOP,
     IN_THE_WORKER,
-    QUICK,
+    LEASE,
+    POLL,
     WHILE_SENDING,
     cancel,
     start,
@@ -61,7 +62,8 @@ class Cluster:
             PERPLEXITY_BASE_URL=self.sandbox.url,
             SECRET_KEY="a secret key that every process of this cluster shares, and nobody else",
             SONDE_ENCRYPTION_KEYS="k1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
-            **QUICK,
+            RESEARCH_POLL_SECONDS=POLL,
+            RESEARCH_LEASE_SECONDS=LEASE,
         )
 
     @property

@@ -34,7 +34,7 @@ IN_THE_WORKER = (
 )
 IN_A_STOP = ("cancel.committed", "stop.answered")
 WHILE_SENDING = {"submit.before_send", "submit.accepted"}
-QUICK = {"RESEARCH_POLL_SECONDS": "0.2", "RESEARCH_LEASE_SECONDS": "3"}
+POLL, LEASE = "0.2", "3"
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,8 @@ class Portal:
             SONDE_UPSTREAM="sandbox",
             PERPLEXITY_BASE_URL=sandbox.url,
             RESEARCH_BACKENDS=backend,
-            **QUICK,
+            RESEARCH_POLL_SECONDS=POLL,
+            RESEARCH_LEASE_SECONDS=LEASE,
         )
         self.books = Books(folder / "data" / "sonde.sqlite3")
         self.expected = 0

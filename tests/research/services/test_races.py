@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Barrier
 from typing import TypeVar
 from uuid import UUID
@@ -57,7 +58,7 @@ def test_it_makes_one_run_of_twenty_starts_with_one_key() -> None:
 
 def test_it_admits_one_of_twenty_on_a_balance_for_one() -> None:
     who = somebody(credits=2)
-    runs = at_once(*[lambda n=n: ask(who, idempotency_key=f"key {n}") for n in range(20)])
+    runs = at_once(*[partial(ask, who, idempotency_key=f"key {n}") for n in range(20)])
     outcomes = Counter((run.state, run.error_code) for run in runs)
     assert outcomes == {(State.QUEUED, ""): 1, (State.FAILED, "insufficient_quota"): 19}
     assert ledger.balance_of(who.user_id).available == 0
@@ -114,6 +115,7 @@ def give_up(run_id: UUID, wait: float) -> None:
             if run.state == State.CANCELLING:
                 stopping.record_answer(run, "stopping", timezone.now())
                 return
+            assert run.lease_token is not None
             moves.put_back([run], run.lease_token, timezone.now())
         except FenceLost:
             return
@@ -136,9 +138,9 @@ def test_it_ends_two_hundred_races_of_stop_and_completion_in_one_state_each() ->
         before = ledger.balance_of(who.user_id).available
         run = running(who)
         at_once(
-            lambda run=run: finish(run.pk, chance.random() / 200),
-            lambda run=run: stop(who, run.pk, chance.random() / 200),
-            lambda run=run: give_up(run.pk, chance.random() / 100),
+            partial(finish, run.pk, chance.random() / 200),
+            partial(stop, who, run.pk, chance.random() / 200),
+            partial(give_up, run.pk, chance.random() / 100),
         )
         while not run.is_terminal:
             give_up(run.pk, 0)
