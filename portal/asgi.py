@@ -21,6 +21,7 @@ from channels.sessions import CookieMiddleware, SessionMiddleware  # noqa: E402
 
 from portal.embedded import Embedded, FolderInUse, PortTaken  # noqa: E402
 from portal.live import consumer, publish  # noqa: E402
+from portal.running.preparation import NotReady  # noqa: E402
 from portal.urls import doors  # noqa: E402
 
 page_socket: Any = AllowedHostsOriginValidator(
@@ -46,7 +47,7 @@ async def lifespan(receive: Any, send: Any) -> None:
     publish.use_loop(asyncio.get_running_loop())
     try:
         await asyncio.to_thread(parts.start)
-    except (FolderInUse, PortTaken) as error:
+    except (FolderInUse, NotReady, PortTaken) as error:
         await send({"type": "lifespan.startup.failed", "message": str(error)})
         return
     await send({"type": "lifespan.startup.complete"})

@@ -15,6 +15,7 @@ from pathlib import Path
 import uvicorn
 from django.conf import settings
 
+from portal.http import HTTPError, async_client
 from portal.running import preparation
 from portal.running.parts import Beat, Part, Worker
 from portal.services import network, upstreams
@@ -23,6 +24,7 @@ from research.services import moves
 LOCK_FILE = "sonde.lock"
 WORKER_THREADS = 4
 SANDBOX_HOST = "127.0.0.1"
+STANDBY_SECONDS = 1.0
 
 
 class FolderInUse(Exception):
@@ -74,18 +76,24 @@ class Sandbox(Part):
         from sandbox.app import build_app  # noqa: PLC0415
 
         super().__init__()
+        self.listener: socket.socket | None = None
         seconds = settings.SANDBOX_SECONDS or None
         self.app = build_app(settings.DATA_DIR / "sandbox.sqlite3", seconds=seconds)
         self.server: uvicorn.Server | None = None
 
     def start(self) -> None:
         """Errors: PortTaken."""
-        self.listener: socket.socket | None = _listen()
-        _remember(self.listener.getsockname()[1])
+        self.listener = _listen()
+        if self.listener is not None:
+            _remember(self.listener.getsockname()[1])
         super().start()
 
     def run(self) -> None:
-        listener, self.listener = self.listener or _listen(), None
+        while (listener := self.listener or _listen()) is None:
+            self.ready.set()
+            if self.stopping.wait(STANDBY_SECONDS):
+                return
+        self.listener = None
         config = uvicorn.Config(
             self.app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1
         )
@@ -98,15 +106,29 @@ class Sandbox(Part):
             self.server.should_exit = True
 
 
-def _listen() -> socket.socket:
-    """On the port that was chosen or taken last; on any when the latter is gone."""
+def _listen() -> socket.socket | None:
+    """On the port that was chosen or taken last; on any when the latter is gone.
+
+    None while another web process of this cluster and machine serves the sandbox: the next one
+    takes over when it ends.
+    """
     port = upstreams.sandbox_port()
     try:
         return socket.create_server((SANDBOX_HOST, port), backlog=2048)
     except OSError as error:
+        if settings.CLUSTER and network.call(_is_sandbox(port)):
+            return None
         if settings.SANDBOX_PORT or settings.CLUSTER:
             raise PortTaken(f"SANDBOX_PORT: cannot listen on port {port}: {error.strerror}") from None
         return socket.create_server((SANDBOX_HOST, 0), backlog=2048)
+
+
+async def _is_sandbox(port: int) -> bool:
+    async with async_client(f"http://{SANDBOX_HOST}:{port}", timeout=STANDBY_SECONDS) as client:
+        try:
+            return (await client.get("/_sandbox")).is_success
+        except HTTPError:
+            return False
 
 
 def _remember(port: int) -> None:

@@ -12,7 +12,8 @@ environment the test gives it.
 `url` is the portal's, `sandbox_url` the sandbox's; `email`, `password` and `api_key` are what the
 first start showed. Everything that a process wrote, on both streams, stands in `output()`. The
 server ends when the test process does, in whatever way. The sandbox is a part of the server in
-embedded mode and of the web process in cluster mode; its counters outlive a kill.
+embedded mode and of the web process in cluster mode; its counters outlive a kill. Servers that are
+roles of one cluster need one folder and one SANDBOX_PORT.
 """
 
 from __future__ import annotations

@@ -68,6 +68,15 @@ def needs_migration() -> bool:
     return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
 
 
+def check() -> None:
+    """Whether the tables are as this version needs them. Errors: NotReady."""
+    try:
+        if needs_migration():
+            raise NotReady("the database is not up to date: run manage.py up once, or manage.py migrate")
+    finally:
+        connection.close()
+
+
 def migrate(say: Say) -> None:
     """Bring the tables up to date, and the triggers that guard ledger and audit back in place."""
     if needs_migration():

@@ -57,7 +57,7 @@ def listen_for_deafness() -> None:
 def _waiting() -> int:
     with app.connection_for_read() as connection:
         channel: Any = connection.default_channel
-        return int(channel.queue_declare("drive", passive=True).message_count)
+        return int(channel.queue_declare("drive").message_count)
 
 
 def _run(parts: Sequence[Part], on_ready: Callable[[], None], watch: Callable[[], None]) -> None:

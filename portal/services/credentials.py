@@ -75,7 +75,7 @@ def _wants_a_look(value: str) -> bool:
     if row is None:
         return True
     if row.sealed and sealing.unseal(row, "sealed") == value:
-        return row.standing == Standing.UNCHECKED
+        return row.standing == Standing.UNCHECKED or row.problem != ""
     return row.imported_digest != _digest(value)
 
 

@@ -23,7 +23,7 @@ class Listener:
             def do_GET(self) -> None:
                 listener.requests.append(f"{self.command} {self.path}")
                 listener.headers.append({name.lower(): value for name, value in self.headers.items()})
-                self.send_response(listener.status)
+                self.send_response_only(listener.status)
                 for name, value in {"Content-Length": "2", **answer_headers}.items():
                     self.send_header(name, value)
                 self.end_headers()

@@ -24,6 +24,7 @@ from portal.running.supervisor import Supervisor
 from portal.services import network, upstreams
 from portal.services.sealing import SealError
 from portal.wire.version import VERSION
+from research.backends.table import BACKENDS
 
 ROLES = ("all", "web", "worker", "beat")
 QUESTION = '{"preset": "2m", "input": "What is known about sleep and memory?"}'
@@ -79,6 +80,9 @@ class Command(BaseCommand):
             run_beat(on_ready)
 
     def prepare(self, role: str) -> None:
+        unknown = [name for name in settings.RESEARCH_BACKENDS if name not in BACKENDS]
+        if unknown:
+            raise NotReady(f"RESEARCH_BACKENDS: there is no backend called {unknown[0]}")
         preparation.wait_for_database(self.say)
         with preparation.turn():
             preparation.migrate(self.say)

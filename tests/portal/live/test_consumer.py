@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from channels.db import database_sync_to_async
+from asgiref.sync import sync_to_async
 from django.contrib.sessions.backends.db import SessionStore
 from django.test import Client
 
@@ -19,7 +19,7 @@ from tests.portal.people import somebody
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@database_sync_to_async
+@sync_to_async
 def log_in() -> tuple[User, str]:
     """A new user and the cookie of their session."""
     user = somebody()
@@ -133,7 +133,7 @@ async def test_it_ends_when_its_user_has_logged_out() -> None:
     _, cookie = await log_in()
     page = await open_socket(cookie)
 
-    await database_sync_to_async(SessionStore(cookie).delete)()
+    await sync_to_async(SessionStore(cookie).delete)()
 
     assert await page.hear_the_close() == 4401
 
