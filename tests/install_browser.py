@@ -79,7 +79,8 @@ def install_from_debian() -> None:
         raise BrowserError("needs root on Debian or Ubuntu")
     say("installing Chromium with apt-get (a minute or so)")
     quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for step in (["update"], ["install", "-y", "--no-install-recommends", "chromium", "fonts-liberation"]):
+    packages = ["chromium", "fonts-liberation", "libatomic1"]  # the last is for Playwright's Node.js
+    for step in (["update"], ["install", "-y", "--no-install-recommends", *packages]):
         run(["apt-get", "-qq", *step], env=quiet)
 
 
