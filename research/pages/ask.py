@@ -19,7 +19,7 @@ from portal.wire.errors import NotFound, Problem
 from portal.wire.ids import parse_response_id
 from research.models.runs import Door, Run
 from research.pages.asking import Asking, asking_of, errors_of, new_asking, read_asking, request_of
-from research.queries import enabled_presets, find_run, list_runs, preset_titles, usual_seconds
+from research.queries import enabled_presets, find_run, list_runs, usual_seconds
 from research.services.start import start_run
 
 RECENT = 6
@@ -76,19 +76,19 @@ def _show(
     request: HttpRequest, who: Principal, asking: Asking, problem: Problem | None = None
 ) -> HttpResponse:
     depths = _depths(asking.preset)
-    balance = balance_of(who.user_id).available
+    balance = balance_of(who.user_id)
     chosen = next((depth for depth in depths if depth.chosen), None)
     recent = list_runs(who, RECENT)
     context = {
         "asking": asking,
         "depths": depths,
         "chosen": chosen,
-        "left": balance,
-        "short": chosen is not None and balance < chosen.price,
+        "balance": balance,
+        "short": chosen is not None and balance.available < chosen.price,
         "admins": admin_emails(),
         "previous": _own_run(who, asking.previous),
         "recent": recent,
-        "titles": preset_titles(),
+        "titles": {depth.name: depth.title for depth in depths},
         "examples": EXAMPLES,
         "errors": errors_of(problem) if problem else {},
     }
