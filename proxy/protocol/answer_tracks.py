@@ -1,0 +1,127 @@
+"""Which of the parallel tellings of the answer is followed, and which has the last word.
+
+Text is taken from one shape only, the first that brings some: blocks, workflow or steps. Within the
+blocks one track is followed while it is there: `ask_text` first, else the one that came first; they
+tell the same text, so a change of track goes on at the same index (perplexity-web §7).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Literal
+
+from proxy.protocol.answer_text import AnswerText
+from proxy.protocol.documents import Block
+from proxy.protocol.tolerant import items_of, text_of, whole_of
+
+Shape = Literal["blocks", "workflow", "steps"]
+
+_FIELD = "markdown_block"
+_TRACK = re.compile(r"ask_text(?:_\d{1,4}_markdown)?")
+_PREFERRED = "ask_text"
+
+
+@dataclass(slots=True)
+class AnswerTracks:
+    text: AnswerText = field(default_factory=AnswerText)
+    _shape: Shape | None = None
+    _track: str = ""
+    _last_words: dict[Shape, str] = field(default_factory=dict)
+    _workflow: dict[str, object] = field(default_factory=dict)
+
+    def read_blocks(self, blocks: list[Block]) -> str:
+        """What the markdown blocks of one frame add."""
+        tracks = {
+            block.usage: block for block in blocks if block.field == _FIELD and _TRACK.fullmatch(block.usage)
+        }
+        if not tracks:
+            return ""
+        if self._track not in tracks:
+            self._track = _PREFERRED if _PREFERRED in tracks else next(iter(tracks))
+        return self._markdown(tracks[self._track])
+
+    def read_workflow(self, payload: dict[str, object]) -> str:
+        """What the answer item of the workflow adds."""
+        self._workflow = payload
+        if not self._may_follow("workflow"):
+            return ""
+        whole = text_of(payload.get("text"))
+        chunks = items_of(payload.get("chunks"))
+        if self.text.count or (not self.text.size and _size(chunks) > len(whole)):
+            start = max(self.text.count - 1, 0)
+            return self._follow("workflow", self.text.place(start, _texts(chunks[start:])))
+        return self._follow("workflow", self.text.grow(whole)) if whole else ""
+
+    def read_final(self, answer: str) -> str:
+        """What the FINAL step adds, which is sent whole each time."""
+        if not answer:
+            return ""
+        self._last_words["steps"] = answer
+        if not self._may_follow("steps"):
+            return ""
+        return self._follow("steps", self.text.grow(answer))
+
+    def is_broken(self, lost: set[tuple[str, str]]) -> bool:
+        """Whether part of the answer never came: a hole, or a patch that did not fit."""
+        if self._shape is None or self._last_word(self._shape):
+            return False
+        return self.text.has_hole or (self._track, _FIELD) in lost
+
+    @property
+    def answer(self) -> str:
+        """The whole answer: the last word of the followed shape, else what was told, else another's."""
+        streamed = self.text.text
+        if self._shape and (word := self._last_word(self._shape)):
+            return word
+        shapes: tuple[Shape, ...] = ("blocks", "steps", "workflow")
+        words = (self._last_word(shape) for shape in shapes)
+        return next((word for word in words if word and word.startswith(streamed)), streamed)
+
+    def _last_word(self, shape: Shape) -> str:
+        if shape != "workflow":
+            return self._last_words.get(shape, "")
+        whole = text_of(self._workflow.get("text"))
+        joined = "".join(_texts(items_of(self._workflow.get("chunks"))))
+        return whole if len(whole) >= len(joined) else joined
+
+    def _may_follow(self, shape: Shape) -> bool:
+        return self._shape is None or self._shape == shape
+
+    def _follow(self, shape: Shape, new: str) -> str:
+        if new:
+            self._shape = shape
+        return new
+
+    def _markdown(self, block: Block) -> str:
+        value = block.value
+        answer = text_of(value.get("answer"))
+        chunks = items_of(value.get("chunks"))
+        offset = whole_of(value.get("chunk_starting_offset"))
+        if value.get("progress") == "DONE":
+            # The snapshot may cut its chunks elsewhere: it is compared as a text, not by index.
+            whole = answer or ("" if offset else "".join(_texts(chunks)))
+            if whole:
+                self._last_words["blocks"] = whole
+            return ""
+        if not self._may_follow("blocks"):
+            return ""
+        if answer and not chunks and not self.text.count:
+            return self._follow("blocks", self.text.grow(answer))
+        return self._follow("blocks", self._place(block, offset, chunks))
+
+    def _place(self, block: Block, offset: int | None, chunks: list[object]) -> str:
+        if not block.kept:
+            return self.text.place(offset, _texts(chunks))
+        base = offset or 0
+        first = block.first_fresh("chunks")
+        self.text.cut(base + len(chunks))
+        return self.text.place(base + first, _texts(chunks[first:]))
+
+
+def _texts(chunks: list[object]) -> list[str]:
+    return [text_of(chunk) for chunk in chunks]
+
+
+def _size(chunks: list[object]) -> int:
+    return sum(len(text_of(chunk)) for chunk in chunks)
