@@ -23,6 +23,7 @@ from portal.models.users import User
 from portal.services import audit
 from portal.services.errors import Invalid
 from portal.services.principal import Principal, principal_of
+from portal.services.users import find_user
 from portal.wire.errors import Problem
 
 
@@ -127,6 +128,19 @@ class AmountForm(forms.Form):
     amount = forms.DecimalField(min_value=0, decimal_places=4, label="Credits for each")
     reason = forms.CharField(max_length=200)
     once = forms.UUIDField(widget=forms.HiddenInput)
+
+
+class PersonField(forms.CharField):
+    """A user by email: a list of all would be long."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(label="User", help_text="The user's email.", **options)
+
+    def clean(self, value: Any) -> User:
+        try:
+            return find_user(super().clean(value))
+        except Invalid as error:
+            raise forms.ValidationError(str(error)) from None
 
 
 class ReasonForm(forms.Form):

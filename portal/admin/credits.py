@@ -76,7 +76,6 @@ class LedgerEntryAdmin(ReadOnlyAdmin):
     list_filter = ("kind",)
     list_select_related = ("account__user", "account__team", "actor")
     search_fields = ("=subject", "^account__user__email", "^account__team__name")
-    search_help_text = "A subject such as run:…, or how the user's email or the team's name begins."
     sortable_by = ()
     actions = ("refund",)
 
@@ -104,5 +103,4 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     list_display = ("at", "actor", "key_id", "address", "action", "target", "detail")
     list_select_related = ("actor",)
     search_fields = ("^action", "^target", "^actor__email", "=key_id")
-    search_help_text = "How an action, a target or the actor's email begins, or the id of a key."
     sortable_by = ()

@@ -10,7 +10,7 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 
-from portal.admin.base import KeptAdmin, Secret, who
+from portal.admin.base import KeptAdmin, PersonField, Secret, who
 from portal.models.keys import ApiKey, Scope
 from portal.services.errors import Invalid
 from portal.services.keys import (
@@ -54,6 +54,8 @@ class KeyForm(forms.ModelForm):  # type: ignore[type-arg]  # generic only in the
 
 
 class NewKeyForm(KeyForm):
+    user = PersonField()
+    expires_at = forms.DateTimeField(required=False, help_text="UTC, as in 2027-01-31 12:00; empty: never.")
     scopes = forms.MultipleChoiceField(
         choices=[(scope, scope) for scope in Scope.values],
         widget=forms.CheckboxSelectMultiple,
@@ -86,7 +88,6 @@ class ApiKeyAdmin(KeptAdmin):
     list_filter = (("revoked_at", admin.EmptyFieldListFilter), ("expires_at", admin.EmptyFieldListFilter))
     list_select_related = ("user",)
     search_fields = ("name", "public_id", "user__email")
-    autocomplete_fields = ("user",)
     actions = ("revoke", "rotate")
     fields = (
         "user", "name", "public_id", "scope_names", "networks", *LIMITS,

@@ -15,7 +15,7 @@ from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
-from portal.admin.base import AmountForm, KeptAdmin, PortalAdmin, Secret, given, who
+from portal.admin.base import AmountForm, KeptAdmin, PersonField, PortalAdmin, Secret, given, who
 from portal.models.ledger import CreditAccount
 from portal.models.teams import Invitation, Membership, Team
 from portal.models.users import User
@@ -200,17 +200,29 @@ class TeamAdmin(PortalAdmin):
         )
 
 
+class NewMembershipForm(forms.ModelForm):  # type: ignore[type-arg]  # generic only in the stubs
+    user = PersonField()
+
+    class Meta:
+        model = Membership
+        fields = ("user", "team", "role")
+
+
 @admin.register(Membership)
 class MembershipAdmin(KeptAdmin):
     list_display = ("user", "team", "role", "created_at")
     list_filter = ("role",)
     list_select_related = ("user", "team")
     search_fields = ("user__email", "team__name")
-    autocomplete_fields = ("user", "team")
     fields = ("user", "team", "role")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Membership | None = None) -> Any:
         return ("user",) if obj else ()
+
+    def get_form(
+        self, request: HttpRequest, obj: Membership | None = None, change: bool = False, **kwargs: Any
+    ) -> Any:
+        return super().get_form(request, obj, change, **kwargs) if obj else NewMembershipForm
 
 
 @admin.register(Invitation)
@@ -221,7 +233,6 @@ class InvitationAdmin(PortalAdmin):
     list_filter = ("role",)
     list_select_related = ("team", "created_by", "accepted_by")
     search_fields = ("email", "team__name", "created_by__email")
-    autocomplete_fields = ("team",)
     fields = ("team", "email", "role")
 
     def has_change_permission(self, request: HttpRequest, obj: Invitation | None = None) -> bool:

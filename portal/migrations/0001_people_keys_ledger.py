@@ -96,7 +96,7 @@ class Migration(migrations.Migration):
                 ("email", models.EmailField(max_length=254, unique=True)),
                 ("name", models.CharField(blank=True, max_length=120)),
                 ("is_staff", models.BooleanField(default=False, verbose_name="admin")),
-                ("is_active", models.BooleanField(default=True)),
+                ("is_active", models.BooleanField(default=True, verbose_name="active")),
                 ("created_at", models.DateTimeField(default=django.utils.timezone.now, editable=False)),
                 ("requests_per_minute", models.PositiveIntegerField(blank=True, null=True)),
                 ("parallel_runs", models.PositiveIntegerField(blank=True, null=True)),
@@ -165,6 +165,7 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
+                "verbose_name": "API key",
                 "ordering": ("-created_at", "-id"),
             },
         ),

@@ -38,6 +38,7 @@ class ApiKey(models.Model):
 
     class Meta:
         app_label = "portal"
+        verbose_name = "API key"
         ordering = ("-created_at", "-id")
         indexes = (models.Index(fields=["user", "-created_at", "-id"], name="api_key_by_user"),)
 

@@ -30,7 +30,7 @@ class User(AbstractBaseUser, PermissionsMixin):
     email = models.EmailField(unique=True)
     name = models.CharField(max_length=120, blank=True)
     is_staff = models.BooleanField("admin", default=False)
-    is_active = models.BooleanField(default=True)
+    is_active = models.BooleanField("active", default=True)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     requests_per_minute = models.PositiveIntegerField(null=True, blank=True)
     parallel_runs = models.PositiveIntegerField(null=True, blank=True)

@@ -25,14 +25,13 @@ def test_it_makes_a_key_that_is_shown_once(site: Site) -> None:
 
     answer = site.add(
         ApiKey,
-        user=user.pk,
+        user=user.email,
         name="ci",
         scopes=["chat", "research"],
         networks="192.0.2.7, 10.0.0.0/8",
         monthly_cap="2.5",
         requests_per_minute="60",
-        expires_at_0="2099-01-31",
-        expires_at_1="12:00:00",
+        expires_at="2099-01-31 12:00",
     )
 
     [text] = shown(answer.text)
@@ -52,6 +51,7 @@ def test_it_makes_a_key_that_is_shown_once(site: Site) -> None:
     "wrong",
     [
         {"user": ""},
+        {"user": "nobody@example.org"},
         {"name": " "},
         {"scopes": []},
         {"scopes": ["root"]},
@@ -60,11 +60,12 @@ def test_it_makes_a_key_that_is_shown_once(site: Site) -> None:
         {"monthly_cap": "-1"},
         {"monthly_cap": "0.00001"},
         {"monthly_cap": "1e30"},
-        {"expires_at_0": "2020-01-01", "expires_at_1": "00:00"},
+        {"expires_at": "2020-01-01 00:00"},
+        {"expires_at": "tomorrow"},
     ],
 )
 def test_it_says_what_is_wrong_with_a_key(site: Site, wrong: dict[str, object]) -> None:
-    good = {"user": somebody().pk, "name": "ci", "scopes": ["chat"]}
+    good = {"user": somebody().email, "name": "ci", "scopes": ["chat"]}
 
     answer = site.add(ApiKey, **(good | wrong))
 

@@ -113,6 +113,15 @@ def test_it_finds_a_run_by_its_public_id(site: Site, crowd: list[User]) -> None:
 
 
 @pytest.mark.usefixtures("crowd")
+@pytest.mark.parametrize(
+    ("filters", "found"),
+    [({"state": "queued"}, 12), ({"state": "failed"}, 0), ({"preset": "5m"}, 0), ({"backend": "sonar"}, 0)],
+)
+def test_it_filters_runs(site: Site, filters: dict[str, str], found: int) -> None:
+    assert site.look(Run, **filters).context["cl"].result_count == found
+
+
+@pytest.mark.usefixtures("crowd")
 def test_it_never_shows_a_digest(site: Site) -> None:
     key = ApiKey.objects.all()[0]
 

@@ -218,6 +218,14 @@ def test_it_moves_people_between_teams(site: Site) -> None:
     assert audited(site, "membership.changed")
 
 
+def test_it_gives_a_user_without_a_team_one(site: Site) -> None:
+    user, team = User.objects.create_superuser("root@example.org", "a fine password"), a_team()
+
+    site.add(Membership, user=user.email, team=team.pk, role="member")
+
+    assert Membership.objects.get(user=user).team == team
+
+
 def test_it_puts_an_account_on_a_plan_and_touches_no_balance(site: Site) -> None:
     plan = Plan.objects.create(name="Large", allowance=Decimal(500))
     user = somebody(3)
