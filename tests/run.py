@@ -12,6 +12,7 @@ import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tests.browser import BrowserError
 from tests.install_browser import install_browser
@@ -47,7 +48,7 @@ def find_paths(arguments: list[str], caller: Path) -> list[str]:
 
 
 def pytest_command(options: argparse.Namespace, rest: list[str]) -> list[str]:
-    command = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "worksteal"]
+    command = [sys.executable, "-m", "pytest", "-c", "pyproject.toml", "-n", "2", "--dist", "worksteal"]
     if options.quick:
         command.append("--quick")
     if options.no_browser:
@@ -58,6 +59,8 @@ def pytest_command(options: argparse.Namespace, rest: list[str]) -> list[str]:
 def environment_for_tests(options: argparse.Namespace, stack: ExitStack) -> dict[str, str]:
     """The servers and the browser, ready, told by environment."""
     environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+    folder = TemporaryDirectory(prefix="sonde-tests-", ignore_cleanup_errors=True)
+    environment["SONDE_TEST_FOLDER"] = stack.enter_context(folder)
     if options.quick:
         return environment
     if "TEST_DATABASE_URL" not in environment:
@@ -73,7 +76,7 @@ def run_pass(engine: str, command: list[str], environment: dict[str, str]) -> in
         try:
             return tests.wait()
         except BaseException:
-            tests.terminate()
+            tests.send_signal(signal.SIGINT)  # pytest takes its fixtures down and says how far it came
             raise
 
 

@@ -44,7 +44,18 @@ def collected(folder: Path, engine: str, *options: str) -> set[str]:
     """The names of the sample's tests that this pass would run."""
     sample = folder / "test_sample.py"
     sample.write_text(SAMPLE)
-    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "--collect-only", "-q", *options]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-c",
+        "pyproject.toml",
+        "-p",
+        "tests.conftest",
+        "--collect-only",
+        "-q",
+        *options,
+    ]
     servers = {
         "TEST_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none",
         "TEST_REDIS_URL": "redis://127.0.0.1:1",
@@ -83,7 +94,18 @@ def test_it_leaves_slow_tests_servers_and_browsers_out_of_the_quick_run(tmp_path
 def test_it_prints_what_it_left_out_without_a_browser(tmp_path: Path, workers: str) -> None:
     sample = tmp_path / "test_sample.py"
     sample.write_text("def test_browser(chromium_path): pass\ndef test_plain(): pass\n")
-    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-n", workers, "--no-browser"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-c",
+        "pyproject.toml",
+        "-p",
+        "tests.conftest",
+        "-n",
+        workers,
+        "--no-browser",
+    ]
     done = subprocess.run(
         [*command, str(sample)],
         cwd=ROOT,
