@@ -75,8 +75,11 @@ def run_pass(engine: str, command: list[str], environment: dict[str, str]) -> in
     with subprocess.Popen(command, cwd=ROOT, env={**environment, "SONDE_TEST_ENGINE": engine}) as tests:
         try:
             return tests.wait()
-        except BaseException:
+        except SystemExit:
             tests.send_signal(signal.SIGINT)  # pytest takes its fixtures down and says how far it came
+            raise
+        except KeyboardInterrupt:
+            tests.wait()  # Ctrl-C reached pytest as well
             raise
 
 
@@ -114,4 +117,7 @@ def verdict(results: dict[str, int]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)
