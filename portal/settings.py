@@ -220,7 +220,6 @@ INSTALLED_APPS = [
     "csp",
     "channels",
     "rest_framework",
-    "django_htmx",
     "portal",
     "research",
 ]
@@ -235,7 +234,6 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "csp.middleware.CSPMiddleware",
-    "django_htmx.middleware.HtmxMiddleware",
     "allauth.account.middleware.AccountMiddleware",
 ]
 ROOT_URLCONF = "portal.urls"
