@@ -189,7 +189,7 @@ def _reachable(before: State, after: State) -> bool:
 
 @pytest.mark.django_db
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(steps, max_size=25))
+@given(st.lists(steps, min_size=6, max_size=30))
 def test_it_keeps_state_money_and_events_right_in_every_order_of_events(
     played: list[tuple[object, ...]],
 ) -> None:
