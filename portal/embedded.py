@@ -14,6 +14,7 @@ from pathlib import Path
 
 import uvicorn
 from django.conf import settings
+from django.db import connection
 
 from portal.http import HTTPError, async_client
 from portal.running import preparation
@@ -160,6 +161,8 @@ class Embedded:
             moves.release_all_leases()
             self._start(Worker(WORKER_THREADS))
             self._start(Beat())
+        # The thread that starts the server comes here once and never again.
+        connection.close()
 
     def stop(self) -> None:
         """Stop beat, let the worker finish its tasks, close the clients."""

@@ -1,4 +1,7 @@
-"""Log lines: one per record, secrets masked whatever wrote them."""
+"""Log lines: one per record, secrets masked whatever wrote them.
+
+Line ends within a message are shown as such: what a client sent must not look like a line of ours.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ class RedactingFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        text = f"{moment} {record.levelname} {record.name} {record.getMessage()}"
+        message = record.getMessage().replace("\r", "\\r").replace("\n", "\\n")
+        text = f"{moment} {record.levelname} {record.name} {message}"
         if record.exc_info:
             text = f"{text}\n{self.formatException(record.exc_info)}"
         return redact(text)

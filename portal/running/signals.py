@@ -24,8 +24,8 @@ def nothing() -> None:
 def stop_signals(on_first: Callable[[], None], before_force: Callable[[], None] = nothing) -> Iterator[None]:
     """Within the block, SIGINT and SIGTERM call `on_first`; a second one ends the process.
 
-    Nothing is lost by the second: runs survive the death of any process (SPEC 3.1). Needs the
-    main thread.
+    Nothing is lost by the second: runs survive the death of any process (SPEC 3.1). What was
+    ignored before stays ignored. Needs the main thread.
     """
     told = False
 
@@ -37,12 +37,18 @@ def stop_signals(on_first: Callable[[], None], before_force: Callable[[], None] 
         told = True
         on_first()
 
-    before = {number: signal.signal(number, handle) for number in SIGNALS}
+    heeded = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, handle) for number in heeded}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def leave_interrupts_to_the_parent() -> None:
+    """Ctrl+C reaches every process of a terminal: a child whose parent tells it too would be told twice."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def end_with(parent: int) -> None:

@@ -59,14 +59,13 @@ class Child:
 
     def wait(self, seconds: float) -> None:
         try:
-            self.process.wait(seconds)
+            code = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             log.error("the %s process did not end in time and is killed", self.role)
-            self.kill()
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
+            self.process.kill()
+            code = self.process.wait()
+        if code:
+            log.warning("the %s process ended with code %d", self.role, code)
 
 
 class Supervisor:

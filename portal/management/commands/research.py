@@ -20,9 +20,10 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 from django.utils import timezone
 
-from portal.embedded import Embedded, FolderInUse
+from portal.embedded import Embedded, FolderInUse, PortTaken
 from portal.models.keys import Scope
 from portal.models.users import User
+from portal.running.preparation import NotReady
 from portal.services.principal import Principal
 from portal.wire.errors import Problem
 from research.api.views import view_of
@@ -106,6 +107,8 @@ def engine() -> Iterator[None]:
         except FolderInUse:
             yield
             return
+        except (NotReady, PortTaken) as error:
+            raise CommandError(str(error), returncode=2) from None
         yield
     finally:
         parts.stop()

@@ -8,7 +8,7 @@ import shlex
 import socket
 import sys
 from argparse import SUPPRESS, ArgumentParser
-from typing import Any
+from typing import Any, NoReturn
 
 from django.conf import settings
 from django.core.management.base import BaseCommand
@@ -19,7 +19,7 @@ from portal.running import preparation
 from portal.running.preparation import NotReady
 from portal.running.roles import Deaf, run_beat, run_worker
 from portal.running.server import CannotListen, open_socket, serve
-from portal.running.signals import end_with, nothing
+from portal.running.signals import end_with, leave_interrupts_to_the_parent, nothing
 from portal.running.supervisor import Supervisor
 from portal.services import network, upstreams
 from portal.services.sealing import SealError
@@ -47,7 +47,10 @@ class Command(BaseCommand):
         adopt(options["host"], options["port"])
         role: str = options["role"]
         if role != "all" and not settings.CLUSTER:
-            sys.exit("sonde: --role: embedded mode runs everything in one process; set SONDE_MODE=cluster")
+            self.say("--role: embedded mode runs everything in one process; set SONDE_MODE=cluster")
+            leave(1)
+        if options["child"]:
+            leave_interrupts_to_the_parent()
         if options["parent"]:
             end_with(options["parent"])
         self.key: str | None = None
@@ -55,8 +58,9 @@ class Command(BaseCommand):
         try:
             self.run(role, is_child=options["child"], descriptor=options["fd"])
         except (FolderInUse, PortTaken, CannotListen, NotReady, SealError, Deaf) as error:
-            sys.exit(f"sonde: {error}")
-        leave()
+            self.say(str(error))
+            leave(1)
+        leave(0)
 
     def run(self, role: str, *, is_child: bool, descriptor: int | None) -> None:
         if not settings.CLUSTER:
@@ -99,7 +103,7 @@ class Command(BaseCommand):
 
     def show_first_admin(self, email: str, password: str, key: str) -> None:
         self.stdout.write(
-            "\nYour first admin. This is shown once; write it down.\n\n"
+            f"\nYour first admin, who logs in at {settings.PUBLIC_URL}. Shown once; write it down.\n\n"
             f"  email     {email}\n"
             f"  password  {password}\n"
             f"  API key   {key}\n"
@@ -159,9 +163,9 @@ def curl_line(key: str) -> str:
     return shlex.join(["curl", "-s", f"{settings.PUBLIC_URL}/v1/agent", *headers, "-d", QUESTION])
 
 
-def leave() -> None:
+def leave(code: int) -> NoReturn:
     """End now: a thread that outlasted its grace would hold the process up, and its work is safe."""
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)
+    os._exit(code)

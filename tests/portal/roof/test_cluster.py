@@ -116,6 +116,13 @@ def test_it_ends_every_process_when_it_is_told_to_stop(cluster: RunningServer) -
     assert not any(map(is_alive, pids))
 
 
+def test_it_lets_every_process_finish_after_an_interrupt_from_the_terminal(cluster: RunningServer) -> None:
+    os.killpg(cluster.pid, signal.SIGINT)
+
+    assert cluster.wait(30) == 0
+    assert "ended with code" not in cluster.output()
+
+
 def test_it_takes_its_processes_with_it_when_it_is_killed(cluster: RunningServer) -> None:
     pids = list(children(cluster).values())
 
