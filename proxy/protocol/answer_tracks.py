@@ -29,6 +29,8 @@ class AnswerTracks:
     _track: str = ""
     _last_words: dict[Shape, str] = field(default_factory=dict)
     _workflow: dict[str, object] = field(default_factory=dict)
+    _document: list[object] = field(default_factory=list)
+    """All chunks, where patches build them up."""
 
     def read_blocks(self, blocks: list[Block]) -> str:
         """What the markdown blocks of one frame add."""
@@ -71,7 +73,8 @@ class AnswerTracks:
     @property
     def answer(self) -> str:
         """The whole answer: the last word of the followed shape, else what was told, else another's."""
-        streamed = self.text.text
+        rebuilt = self._shape == "blocks" and self.text.corrected and self._document
+        streamed = "".join(_texts(self._document)) if rebuilt else self.text.text
         if self._shape and (word := self._last_word(self._shape)):
             return word
         shapes: tuple[Shape, ...] = ("blocks", "steps", "workflow")
@@ -114,9 +117,12 @@ class AnswerTracks:
         if not block.kept:
             return self.text.place(offset, _texts(chunks))
         base = offset or 0
-        first = block.first_fresh("chunks")
+        self._document = chunks if base == 0 else []
         self.text.cut(base + len(chunks))
-        return self.text.place(base + first, _texts(chunks[first:]))
+        new = [self.text.place(base + index, [text_of(chunk)]) for index, chunk in block.fresh("chunks")]
+        following = max(self.text.count - base, 0)
+        new.append(self.text.place(base + following, _texts(chunks[following:])))
+        return "".join(new)
 
 
 def _texts(chunks: list[object]) -> list[str]:

@@ -65,9 +65,13 @@ class Reasoning:
 
 @dataclass(frozen=True, slots=True)
 class SourceFound:
-    """Source `number` (from 1) of the list as it stands; a later one with its number replaces it."""
+    """Source `number` (from 1) of the list as it stands, which has `total`.
+
+    A later one with the same number replaces it.
+    """
 
     number: int
+    total: int
     source: Source
 
 

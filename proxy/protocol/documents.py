@@ -39,28 +39,22 @@ class Block(msgspec.Struct, frozen=True):
         indexes = self._touched(name, len(items))
         return list(enumerate(items)) if indexes is None else [(index, items[index]) for index in indexes]
 
-    def first_fresh(self, name: str) -> int:
-        """From where on the list `name` may be new; its length when it is not."""
-        items = items_of(self.value.get(name))
-        indexes = self._touched(name, len(items))
-        return 0 if indexes is None else min(indexes, default=len(items))
-
     def _touched(self, name: str, length: int) -> list[int] | None:
         if self.patched is None:
             return None
-        touched: dict[int, None] = {}
+        touched: set[int] = set()
         for path in self.patched:
             head, _, rest = path[1:].partition("/")
             if head != name and path:
                 continue
             index = rest.partition("/")[0]
             if index == "-":
-                touched[length - 1] = None
+                touched.add(length - 1)
             elif index.isdecimal():
-                touched[int(index)] = None
+                touched.add(int(index))
             else:
                 return None
-        return [index for index in touched if 0 <= index < length]
+        return sorted(index for index in touched if 0 <= index < length)
 
 
 @dataclass(slots=True)

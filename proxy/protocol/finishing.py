@@ -33,8 +33,8 @@ class Finisher:
                 self._text(self._stripper.feed(delta.text), out)
             elif isinstance(delta, SourceFound):
                 out.append(delta)
-                if delta.number > self._stripper.sources:
-                    self._stripper.sources = delta.number
+                if delta.total > self._stripper.sources:
+                    self._stripper.sources = delta.total
                     self._text(self._stripper.feed(""), out)
             elif isinstance(delta, Done):
                 self._done(delta, out)

@@ -6,7 +6,7 @@ it the latest list. An empty list never replaces a full one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -63,14 +63,14 @@ class SourceList:
         self._begin(place)
         self._raw = items[:MOST_SOURCES]
         del self._sources[len(self._raw) :]
-        yield from self._put(enumerate(self._raw))
+        yield from self._put(list(enumerate(self._raw)), len(self._raw))
 
     def update(self, place: Place, items: list[tuple[int, object]], length: int) -> Iterator[SourceFound]:
         """Single places of a list that is patched: (index from 0, item); `length` of the whole list."""
         if place >= self._place and length:
             self._begin(place)
             del self._sources[length:]
-            yield from self._put(items)
+            yield from self._put(items, length)
 
     def extend(self, place: Place, items: list[object]) -> Iterator[SourceFound]:
         """One of several partial lists: what it adds, by address."""
@@ -78,11 +78,10 @@ class SourceList:
             return
         self._begin(place)
         known = {source.url for source in self._sources if source}
-        for item in items:
-            source = read_source(item)
-            if source and source.url not in known:
-                known.add(source.url)
-                yield from self._put([(len(self._sources), item)])
+        found = {source.url: item for item in items if (source := read_source(item))}
+        new = [item for url, item in found.items() if url not in known]
+        first = len(self._sources)
+        yield from self._put(list(enumerate(new, first)), first + len(new))
 
     def _begin(self, place: Place) -> None:
         if place != self._place:
@@ -90,7 +89,7 @@ class SourceList:
             self._raw = []
             self._place = place
 
-    def _put(self, items: Iterable[tuple[int, object]]) -> Iterator[SourceFound]:
+    def _put(self, items: list[tuple[int, object]], length: int) -> Iterator[SourceFound]:
         for index, item in items:
             if index >= MOST_SOURCES:
                 return
@@ -99,4 +98,4 @@ class SourceList:
             if source != self._sources[index]:
                 self._sources[index] = source
                 if source:
-                    yield SourceFound(index + 1, source)
+                    yield SourceFound(index + 1, min(length, MOST_SOURCES), source)
