@@ -221,6 +221,7 @@ INSTALLED_APPS = [
     "channels",
     "rest_framework",
     "portal",
+    "proxy",
     "research",
 ]
 MIDDLEWARE = [
@@ -317,7 +318,11 @@ CHANNEL_LAYERS: dict[str, Any] = {
     else {"BACKEND": "channels.layers.InMemoryChannelLayer"}
 }
 CACHES: dict[str, Any] = {
-    "default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}
+    "default": {
+        "BACKEND": "portal.services.cache.SteadyCache",
+        "LOCATION": REDIS_URL,
+        "OPTIONS": {"socket_timeout": 1, "socket_connect_timeout": 1},
+    }
     if CLUSTER
     else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
 }
