@@ -16,6 +16,7 @@ import psycopg
 import pytest
 from django.db import connections
 from django.test import TransactionTestCase
+from hypothesis import HealthCheck, settings
 from psycopg import sql
 
 from tests import environment
@@ -34,11 +35,23 @@ left_out: list[str] = []
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    hypothesis_profile(is_quick=config.getoption("--quick"))
     if environment.ENGINE == "sqlite":
         # On a file as in life: in memory, threads would share one connection's locks.
         connections["default"].settings_dict["TEST"]["NAME"] = str(
             environment.process_folder() / "tests.sqlite3"
         )
+
+
+def hypothesis_profile(*, is_quick: bool) -> None:
+    """Time limits would fail a property on a busy machine; CI tries the same examples each time."""
+    in_ci = bool(os.environ.get("CI"))
+    slow = [HealthCheck.too_slow]
+    settings.register_profile(
+        "sonde", deadline=None, derandomize=in_ci, print_blob=True, suppress_health_check=slow
+    )
+    settings.register_profile("quick", settings.get_profile("sonde"), max_examples=20)
+    settings.load_profile("quick" if is_quick else "sonde")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
