@@ -14,19 +14,57 @@ from proxy.protocol.web_events import WebAnswer
 from proxy.protocol.web_frame import Frame
 from tests.proxy.protocol.samples import SAMPLES, last_of, read
 
-NAMES = (
-    "ask_text ask_text_0_markdown web_results plan pro_search_steps workflow_root unified_assets "
-    "sources_answer_mode reasoning_plan_block"
-).split()
-FIELDS = (
-    "markdown_block plan_block web_result_block workflow_block unified_assets_block sources_mode_block "
-    "reasoning_plan_block"
-).split()
-MEMBERS = (
-    "progress chunks chunk_starting_offset answer goals steps items payload text_payload text variant "
-    "web_results rows url name description step_type content queries urls assets research_report "
-    "source_content pct_complete eta_seconds_remaining sources_payload queries_payload sources type"
-).split()
+NAMES = [
+    "ask_text",
+    "ask_text_0_markdown",
+    "web_results",
+    "plan",
+    "pro_search_steps",
+    "workflow_root",
+    "unified_assets",
+    "sources_answer_mode",
+    "reasoning_plan_block",
+]
+FIELDS = [
+    "markdown_block",
+    "plan_block",
+    "web_result_block",
+    "workflow_block",
+    "unified_assets_block",
+    "sources_mode_block",
+    "reasoning_plan_block",
+]
+MEMBERS = [
+    "progress",
+    "chunks",
+    "chunk_starting_offset",
+    "answer",
+    "goals",
+    "steps",
+    "items",
+    "payload",
+    "text_payload",
+    "text",
+    "variant",
+    "web_results",
+    "rows",
+    "url",
+    "name",
+    "description",
+    "step_type",
+    "content",
+    "queries",
+    "urls",
+    "assets",
+    "research_report",
+    "source_content",
+    "pct_complete",
+    "eta_seconds_remaining",
+    "sources_payload",
+    "queries_payload",
+    "sources",
+    "type",
+]
 WORDS = [
     "DONE",
     "IN_PROGRESS",
@@ -68,7 +106,7 @@ diffs = st.fixed_dictionaries(
 )
 blocks = st.fixed_dictionaries(
     {"intended_usage": st.sampled_from(NAMES) | values},
-    optional={"diff_block": diffs | values} | {name: values for name in FIELDS},
+    optional={"diff_block": diffs | values} | dict.fromkeys(FIELDS, values),
 )
 frames = st.fixed_dictionaries(
     {},

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -41,7 +43,7 @@ def test_it_finds_the_same_records_wherever_a_stream_is_cut_in_two(sample: Sampl
 @given(st.sampled_from(SHORT), st.lists(st.integers(0, 4000), max_size=12))
 def test_it_tells_the_same_however_a_stream_is_cut(sample: Sample, cuts: list[int]) -> None:
     edges = [0, *sorted(cut for cut in cuts if cut < len(sample.stream)), len(sample.stream)]
-    pieces = [sample.stream[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    pieces = [sample.stream[start:end] for start, end in itertools.pairwise(edges)]
 
     assert read(pieces, sample.requested) == read([sample.stream], sample.requested)
 
