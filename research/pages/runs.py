@@ -17,7 +17,7 @@ from portal.wire.errors import BadRequest
 from portal.wire.ids import parse_response_id
 from research.models.runs import Run
 from research.pages.events import lines_of
-from research.pages.shown import LONG_QUESTION, cost_of, gauge_of, report_of
+from research.pages.shown import LONG_QUESTION, cost_of, gauge_of, report_of, tab_title
 from research.queries import events_after, find_run, list_runs, preset_titles
 from research.services.cancel import cancel_run
 
@@ -81,6 +81,7 @@ def _of_run(run: Run, after: int = 0) -> dict[str, Any]:
         "seq": lines[-1].seq if lines else after,
         "gauge": None if run.is_terminal else gauge_of(run, timezone.now()),
         "shown": report_of(run) if run.is_terminal else None,
+        "tab_title": tab_title(run),
         "titles": preset_titles(),
         "cost": cost_of(run),
         "took": (run.completed_at - run.created_at).total_seconds() if run.completed_at else None,
@@ -91,7 +92,12 @@ def _of_run(run: Run, after: int = 0) -> dict[str, Any]:
 def _changes(request: HttpRequest, run: Run, after: int) -> dict[str, Any]:
     """A live run gets its gauge and new events; an ended one its whole body, once."""
     context = _of_run(run, 0 if run.is_terminal else after)
-    told = {"seq": context["seq"], "status": run.status, "live": not run.is_terminal}
+    told = {
+        "seq": context["seq"],
+        "status": run.status,
+        "live": not run.is_terminal,
+        "title": f"{context['tab_title']} · Sonde",
+    }
 
     def part(template: str) -> str:
         return render_to_string(template, context, request)

@@ -8,6 +8,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from django.utils.text import Truncator
+
 from research.models.reports import Report
 from research.models.runs import Run
 from research.pages.events import backend_name, counted
@@ -17,14 +19,14 @@ from research.services.render import Heading, contents_of
 
 LONG_QUESTION = 160
 """A question longer than this is no heading: it is shown as text."""
-STATUS_WORDS = {
+TAB_WORDS = {
     "queued": "Queued",
     "in_progress": "Researching",
-    "completed": "Completed",
     "incomplete": "Incomplete",
     "failed": "Failed",
     "cancelled": "Stopped",
 }
+"""What stands before the question in the browser's tab; nothing when the report is there."""
 PROVENANCE = {
     "cited": "The report cites this source.",
     "retrieved": "The research found this source; the report does not cite it.",
@@ -94,6 +96,11 @@ class Shown:
     facts: list[Fact]
     queries: list[Mapping[str, Any]]
     opened: list[Mapping[str, Any]]
+
+
+def tab_title(run: Run) -> str:
+    word = TAB_WORDS.get(run.status)
+    return f"{word}: {run.title}" if word else run.title
 
 
 def gauge_of(run: Run, now: datetime) -> Gauge:
@@ -190,7 +197,7 @@ def _checks(checks: Mapping[str, Any]) -> list[str]:
 
 
 def _some(values: Iterable[Any], most: int = 5) -> str:
-    shown = [str(value) for value in values]
+    shown = [Truncator(value).chars(80) for value in values]
     more = f" and {len(shown) - most} more" if len(shown) > most else ""
     return ", ".join(shown[:most]) + more
 

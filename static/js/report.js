@@ -22,7 +22,7 @@ function open(mark) {
   if (!source || held === mark) return;
   close();
   held = mark;
-  const parts = [line("strong", "", source.querySelector(".title").textContent),
+  const parts = [source.querySelector(".title").cloneNode(true),
     line("span", "host", source.querySelector(".host").textContent)];
   const snippet = source.querySelector(".snippet");
   if (snippet) parts.push(line("p", "", snippet.textContent));
@@ -65,17 +65,24 @@ document.addEventListener("focusin", (event) => (markOf(event) ? open(markOf(eve
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") close();
 });
-addEventListener("scroll", close, { passive: true });
+document.addEventListener("pointerdown", (event) => {
+  if (!markOf(event) && !event.target.closest?.(".cite-card")) close();
+});
+addEventListener("scroll", () => {
+  if (held) place(held);
+}, { passive: true });
 
-// Sources that stand beside the text are pointed at there: a click does not cost the reader's place.
-// By keyboard the mark is the link it says it is.
+// A click does not cost the reader's place: sources that stand beside the text are pointed at there,
+// and a finger gets the card. By keyboard the mark is the link it says it is.
 document.addEventListener("click", (event) => {
   const mark = markOf(event);
-  if (!mark || !event.detail || !matchMedia("(min-width: 60rem)").matches) return;
-  const source = entry(mark.dataset.source);
-  if (!source) return;
+  const source = mark && entry(mark.dataset.source);
+  if (!source || !event.detail) return;
+  const beside = matchMedia("(min-width: 60rem)").matches;
+  if (!beside && !matchMedia("(hover: none)").matches) return;
   event.preventDefault();
-  source.scrollIntoView({ block: "nearest" });
+  open(mark);
+  if (beside) source.scrollIntoView({ block: "nearest" });
 });
 
 // Where the reader is: the last heading above the upper third of the window.

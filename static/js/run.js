@@ -42,6 +42,7 @@ function addEvents(html) {
 }
 
 function apply(changes) {
+  document.title = changes.title;
   put(part("head"), changes.head);
   if (changes.live) {
     putGauge(changes.gauge);

@@ -89,6 +89,8 @@ class Person:
             "viewport": {"width": size[0], "height": size[1]},
             "color_scheme": scheme,
             "reduced_motion": "reduce",
+            "has_touch": size == PHONE,
+            "is_mobile": size == PHONE,
         }
         context = self.chromium.new_context(storage_state=self.login, **options)
         context.set_default_timeout(PATIENCE)

@@ -34,6 +34,7 @@ def watch_to_the_report(page: Page) -> None:
     expect(page.locator(".event", has_text=re.compile("Made .* search")).first).to_be_visible()
     expect_report(page)
     expect(page.locator(".gauge")).to_have_count(0)
+    expect(page).to_have_title("Why do cats purr? · Sonde")
     assert page.evaluate("window.stayed")
 
 
@@ -202,6 +203,19 @@ def test_it_shows_a_source_beside_its_mark(person: Person) -> None:
     page.locator(".cites a").last.click()
     assert page.evaluate("location.hash") == ""
     assert page.evaluate("scrollY") > before
+
+
+def test_it_shows_a_source_to_a_finger_without_leaving_the_text(person: Person) -> None:
+    path = person.asks("Why is snow white?")
+    page = person.opens(path, size=PHONE)
+    expect_report(page)
+
+    page.locator(".cites a").first.tap()
+
+    expect(page.locator(".cite-card").get_by_role("link")).to_contain_text("Placeholder 1")
+    assert page.evaluate("location.hash") == ""
+    page.locator(".report h2").first.tap()
+    expect(page.locator(".cite-card")).to_be_hidden()
 
 
 def test_it_copies_the_report_as_markdown(person: Person) -> None:

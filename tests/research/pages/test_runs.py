@@ -107,6 +107,14 @@ def test_it_shows_where_a_live_run_stands(client: Client, user: User) -> None:
     assert 'data-live="yes"' in page
 
 
+def test_it_says_in_the_tab_how_a_run_stands(client: Client, user: User) -> None:
+    live, done = running(user), finished(user)
+
+    assert "<title>Researching: Why are there tides? · Sonde</title>" in page_of(client, live)
+    assert "<title>Why are there tides? · Sonde</title>" in page_of(client, done)
+    assert client.get(f"/runs/{done.public_id}/live").json()["title"] == "Why are there tides? · Sonde"
+
+
 def test_it_is_honest_about_a_run_that_takes_longer(client: Client, user: User) -> None:
     run = older(running(user), seconds=900)
 
