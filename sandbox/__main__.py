@@ -25,6 +25,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--seconds", type=float, help="usual length of a run; default $SANDBOX_SECONDS, else 8"
     )
+    parser.add_argument(
+        "--chat-seconds", type=float, help="of a web chat answer; default $SANDBOX_CHAT_SECONDS, else 3"
+    )
     parser.add_argument("--follow", action="store_true", help="end when standard input closes")
     return parser.parse_args()
 
@@ -39,7 +42,9 @@ def _end_with_standard_input() -> None:
 def main() -> None:
     """Serves until SIGTERM or Ctrl+C. Prints the URL once the socket listens, so that readers may connect."""
     chosen = _arguments()
-    app = build_app(chosen.database, mode=chosen.mode, seconds=chosen.seconds)
+    app = build_app(
+        chosen.database, mode=chosen.mode, seconds=chosen.seconds, chat_seconds=chosen.chat_seconds
+    )
     family = socket.AF_INET6 if ":" in chosen.host else socket.AF_INET
     try:
         listener = socket.create_server((chosen.host, chosen.port), family=family, backlog=2048)

@@ -22,15 +22,20 @@ from sandbox.control import ControlDoor
 from sandbox.keys import account_of
 from sandbox.sonar import SonarDoor
 from sandbox.store import Store
+from sandbox.web.asking import AskDoor
+from sandbox.web.sessions import SessionDoor
+from sandbox.web.visits import Handler as WebHandler
+from sandbox.web.visits import WebBackend
 from sandbox.wire import refusal
-from sandbox.world import Mode, Refused, World
+from sandbox.world import Call, Mode, Refused, World
 
 Handler = Callable[[Request, str], Awaitable[Response]]
 _LIMITS = {"POST": 50, "GET": 6000}
 
 
 class Stamp:
-    """Puts `x-request-id` and the rate headers on every answer (perplexity-api §1); enforces no limit."""
+    """Puts `x-request-id` and the rate headers on every answer of the APIs (perplexity-api §1); enforces no
+    limit. The web's answers carry neither."""
 
     def __init__(self, app: ASGIApp, world: World) -> None:
         self._app = app
@@ -38,6 +43,8 @@ class Stamp:
         self._used: dict[tuple[str, str], tuple[int, int]] = {}
 
     def _headers(self, scope: Scope) -> dict[str, str]:
+        if "sandbox.bare" in scope:
+            return {}
         minute = int(self.world.clock()) // 60
         place = (scope.get("sandbox.account", ""), scope["method"])
         before, used = self._used.get(place, (minute, 0))
@@ -109,6 +116,22 @@ def _sonar_routes(door: SonarDoor) -> list[Route]:
     return found
 
 
+def _web_routes(backend: WebBackend) -> list[Route]:
+    asking, session = AskDoor(backend), SessionDoor(backend)
+    ask = "/rest/sse/perplexity_ask"
+    table: tuple[tuple[str, str, WebHandler, Call | None], ...] = (
+        ("POST", ask, asking.ask, None),
+        ("POST", ask + "/reconnect/{id}", asking.reconnect, None),
+        ("POST", "/rest/sse/perplexity_terminate", asking.terminate, None),
+        ("DELETE", "/rest/thread/delete_thread_by_entry_uuid", asking.delete, "delete"),
+        ("GET", "/api/auth/session", session.session, "session"),
+        ("GET", "/search/new", session.page, None),
+    )
+    return [
+        Route(path, backend.guarded(handler, call), methods=[method]) for method, path, handler, call in table
+    ]
+
+
 async def _unknown(_: Request, __: Exception) -> Response:
     return refusal(404, "not_found", "resource not found")
 
@@ -122,16 +145,17 @@ def build_app(
     *,
     mode: Mode | None = None,
     seconds: float | None = None,
+    chat_seconds: float | None = None,
     edge_seconds: float = 300.0,
     clock: Callable[[], float] = time.time,
 ) -> Stamp:
     """A sandbox whose jobs, counters and settings live in the given SQLite file.
 
-    `mode` and `seconds` (the usual length of a run) win over what the file remembers; after `edge_seconds`
-    the edge cuts a synchronous Agent request.
+    `mode`, `seconds` (the usual length of a run) and `chat_seconds` (that of a web chat answer) win over what
+    the file remembers; after `edge_seconds` the edge cuts a synchronous Agent request.
     """
     world = World(Store(database), clock=clock)
-    world.load(mode, seconds)
+    world.load(mode, seconds, chat_seconds)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -139,7 +163,9 @@ def build_app(
         world.store.close()
 
     catalog = CatalogDoor(world)
+    backend = WebBackend(world)
     routes: Sequence[Any] = [
+        *_web_routes(backend),
         *_agent_routes(AgentDoor(world, edge_seconds)),
         *_sonar_routes(SonarDoor(world)),
         _route("/v1/models", catalog.models, "GET"),

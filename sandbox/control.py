@@ -73,7 +73,7 @@ class ControlDoor:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._first_settings = (world.mode, world.seconds)
+        self._first_settings = (world.mode, world.seconds, world.chat_seconds)
 
     def routes(self) -> list[Route]:
         table: tuple[tuple[str, Callable[[Request], Awaitable[Response]], str], ...] = (

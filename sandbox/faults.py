@@ -63,13 +63,17 @@ def _page(status: int, body: bytes) -> Callable[[Exchange], Response]:
     return lambda _: Response(body, status, media_type="text/html")
 
 
+def wait_header(exchange: Exchange) -> dict[str, str]:
+    """`Retry-After` in seconds or as a date, when it was asked for."""
+    asked = exchange.retry_after
+    if asked is None:
+        return {}
+    return {"retry-after": formatdate(exchange.now + 2, usegmt=True) if asked == "date" else asked}
+
+
 def _rate_limited(exchange: Exchange) -> Response:
     response = refusal(429, "request_rate_limit_exceeded", BUSY)
-    asked = exchange.retry_after
-    if asked == "date":
-        response.headers["retry-after"] = formatdate(exchange.now + 2, usegmt=True)
-    elif asked is not None:
-        response.headers["retry-after"] = asked
+    response.headers.update(wait_header(exchange))
     return response
 
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from sandbox.markers import Api
 from sandbox.reports import compose
-from sandbox.scenarios import Api, plain_question, read_script
+from sandbox.scenarios import plain_question, read_script
 from sandbox.sources import Source, dress_sources, plain_sources
 from sandbox.topics import Topic, read_topic
 from sandbox.variants import dress, unmarked

@@ -146,7 +146,7 @@ def _pick(options: Sequence[str], topic: Topic, salt: str) -> str:
     return chosen.format(first=topic.first, second=topic.second, third=topic.third)
 
 
-def _plain(text: str) -> str:
+def plain_text(text: str) -> str:
     """Text of the asker's, safe from being read as Markdown."""
     return _SPECIAL.sub(r"\\\1", text)
 
@@ -165,7 +165,7 @@ def _brief(topic: Topic) -> str:
         to give. It can show how one would be reached, and which threads it would follow [1]:
         """)
     return (
-        f"## In brief\n\nThe question was: *{_plain(topic.question)}* {opening}\n\n"
+        f"## In brief\n\nThe question was: *{plain_text(topic.question)}* {opening}\n\n"
         f"- **{_capital(topic.first)}** would be settled first, because the rest leans on it [1][2].\n"
         f"- **{_capital(topic.second)}** would be traced to whoever measured it, and how [4].\n"
         f"- **{_capital(topic.third)}** would be argued from both sides before any conclusion [6].\n"
@@ -261,7 +261,7 @@ def _reading() -> str:
 def compose(topic: Topic) -> str:
     """The whole report as Markdown."""
     parts = [
-        f"# Simulated report: {_plain(topic.short)}\n\n{_OPENING}\n",
+        f"# Simulated report: {plain_text(topic.short)}\n\n{_OPENING}\n",
         _brief(topic),
         _asked(topic),
         _gathering(topic),
@@ -269,6 +269,6 @@ def compose(topic: Topic) -> str:
         _views(topic),
         _remaining(topic),
         _reading(),
-        f"## About this report\n\n{_CLOSING.format(question=_plain(topic.question))}\n",
+        f"## About this report\n\n{_CLOSING.format(question=plain_text(topic.question))}\n",
     ]
     return "\n".join(parts)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from sandbox.scenarios import Api
+from sandbox.markers import Api
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS jobs (
@@ -66,7 +67,11 @@ class Store:
         self._path = path
         self._local = threading.local()
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._connection().executescript(_SCHEMA)
+        self.add_tables(_SCHEMA)
+
+    def add_tables(self, schema: str) -> None:
+        """Makes tables that are not there yet; `clear` empties all of them."""
+        self._connection().executescript(schema)
 
     def _connection(self) -> sqlite3.Connection:
         found: sqlite3.Connection | None = getattr(self._local, "connection", None)
@@ -76,24 +81,33 @@ class Store:
             self._local.connection = found
         return found
 
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Everything inside commits together, or not at all."""
+        connection = self._connection()
+        with connection:
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection
+
     def close(self) -> None:
         """Closes the calling thread's connection; the next call opens another."""
         self._connection().close()
         del self._local.connection
 
-    def _rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+    def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """One statement that commits by itself."""
         # Always fetched whole: an UPDATE … RETURNING commits only when its last row was read.
         return self._connection().execute(sql, values).fetchall()
 
     def _job(self, sql: str, values: Sequence[object]) -> Job | None:
-        rows = self._rows(sql, values)
+        rows = self.rows(sql, values)
         return Job(*rows[0]) if rows else None
 
     # Submissions and jobs.
 
     def receive(self, api: str, key: str | None, question: str) -> int:
         """Counts one submission that reached us; the answer is which attempt it is, from 1."""
-        rows = self._rows(
+        rows = self.rows(
             "INSERT INTO submissions (api, idempotency_key, question, received) VALUES (?, ?, ?, 1)"
             " ON CONFLICT DO UPDATE SET received = received + 1 RETURNING received",
             (api, key or "", question),
@@ -102,9 +116,7 @@ class Store:
 
     def accept(self, job: Job) -> Job:
         """Stores a new job (its `seq` is ignored) and counts it as accepted, both or neither."""
-        connection = self._connection()
-        with connection:
-            connection.execute("BEGIN IMMEDIATE")
+        with self.transaction() as connection:
             marks = ", ".join("?" * len(_NEW))
             row = connection.execute(
                 f"INSERT INTO jobs ({', '.join(_NEW)}) VALUES ({marks}) RETURNING {_COLUMNS}",
@@ -145,14 +157,14 @@ class Store:
 
     def cancel(self, job_id: str, now: float) -> None:
         """Remembers the first accepted cancel."""
-        self._rows(
+        self.rows(
             "UPDATE jobs SET cancelled_at = ?, cancelled_poll = polls WHERE id = ? AND cancelled_at IS NULL",
             (now, job_id),
         )
 
     def page(self, api: Api, account: str, before: int | None, limit: int) -> list[Job]:
         """Newest first, those older than the job numbered `before`."""
-        rows = self._rows(
+        rows = self.rows(
             f"SELECT {_COLUMNS} FROM jobs WHERE api = ? AND account = ? AND seq < ?"
             " ORDER BY seq DESC LIMIT ?",
             (api, account, before if before is not None else 2**62, limit),
@@ -161,48 +173,50 @@ class Store:
 
     # Counters and settings.
 
-    def tally(self, name: str) -> None:
-        self._rows(
+    def tally(self, name: str) -> int:
+        """Counts one call of that name; the answer is which one it is, from 1."""
+        rows = self.rows(
             "INSERT INTO tallies VALUES (?, 1) ON CONFLICT DO UPDATE SET count = count + 1 RETURNING count",
             (name,),
         )
+        return int(rows[0][0])
 
     def tallies(self) -> dict[str, int]:
-        return dict(self._rows("SELECT name, count FROM tallies"))
+        return dict(self.rows("SELECT name, count FROM tallies"))
 
     def submissions(self) -> list[tuple[str, str, str, int, int]]:
         """(api, idempotency key or "", question, received, accepted)."""
-        found: list[Any] = self._rows(
+        found: list[Any] = self.rows(
             "SELECT api, idempotency_key, question, received, accepted FROM submissions"
         )
         return found
 
     def jobs(self, limit: int, before: int | None = None) -> list[Job]:
         """All accounts', newest first."""
-        rows = self._rows(
+        rows = self.rows(
             f"SELECT {_COLUMNS} FROM jobs WHERE seq < ? ORDER BY seq DESC LIMIT ?",
             (before if before is not None else 2**62, limit),
         )
         return [Job(*row) for row in rows]
 
     def totals(self) -> dict[str, int]:
-        row = self._rows("SELECT count(*), coalesce(sum(polls), 0), coalesce(sum(cancels), 0) FROM jobs")[0]
+        row = self.rows("SELECT count(*), coalesce(sum(polls), 0), coalesce(sum(cancels), 0) FROM jobs")[0]
         return dict(zip(("jobs", "polls", "cancels"), row, strict=True))
 
     def setting(self, name: str) -> str | None:
-        rows = self._rows("SELECT value FROM settings WHERE name = ?", (name,))
+        rows = self.rows("SELECT value FROM settings WHERE name = ?", (name,))
         return rows[0][0] if rows else None
 
     def set(self, name: str, value: str) -> None:
-        self._rows(
+        self.rows(
             "INSERT INTO settings VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value",
             (name, value),
         )
 
     def clear(self) -> None:
         """Forgets everything, settings included."""
-        connection = self._connection()
-        with connection:
-            connection.execute("BEGIN IMMEDIATE")
-            for table in ("jobs", "submissions", "tallies", "settings"):
-                connection.execute(f"DELETE FROM {table}")
+        with self.transaction() as connection:
+            found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+            for (table,) in found:
+                if not table.startswith("sqlite_"):
+                    connection.execute(f"DELETE FROM {table}")

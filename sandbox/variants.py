@@ -115,7 +115,9 @@ def _huge(text: str, size: int) -> str:
     sections = [text]
     length = len(text.encode())
     while length < size:
-        sections.append(f"\n## Filler {len(sections)}\n\n" + text.partition("## What the question asks")[2])
+        sections.append(
+            f"\n## Filler {len(sections)}\n\n" + (text.partition("## What the question asks")[2] or text)
+        )
         length += len(sections[-1].encode())
     return "".join(sections).encode()[:size].decode(errors="ignore")
 

@@ -89,12 +89,17 @@ class CutResponse(Response):
 
 
 class EventStream(Response):
-    """Server-sent events; ends with the iterator, at a `Cut`, or when the client leaves."""
+    """Server-sent events; ends with the iterator, at a `Cut`, or when the client leaves.
+
+    `ending` tells which: done, cut or left; `sent` counts the writes.
+    """
 
     def __init__(self, events: AsyncIterator[bytes | Cut]) -> None:
         super().__init__(media_type="text/event-stream", headers={"cache-control": "no-cache"})
         del self.headers["content-length"]
         self._events = events
+        self.ending = "left"
+        self.sent = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
@@ -115,7 +120,10 @@ class EventStream(Response):
     async def _pump(self, receive: Receive, send: Send) -> None:
         async for event in self._events:
             if isinstance(event, Cut):
+                self.ending = "cut"
                 _transport(receive).close()
                 return
             await send({"type": "http.response.body", "body": event, "more_body": True})
+            self.sent += 1
+        self.ending = "done"
         await send({"type": "http.response.body", "body": b"", "more_body": False})

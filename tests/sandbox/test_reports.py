@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandbox.findings import findings
-from sandbox.scenarios import MARKERS, Api, UnreadableMarker, plain_question, read_script
+from sandbox.markers import Api
+from sandbox.scenarios import MARKERS, UnreadableMarker, plain_question, read_script
 
 APIS: tuple[Api, ...] = ("agent", "sonar")
 QUESTIONS = (
@@ -99,7 +100,9 @@ def test_it_has_something_to_say_about_anything(question: str) -> None:
 @given(st.lists(st.sampled_from(sorted(MARKERS)), max_size=6), st.sampled_from(APIS))
 @settings(max_examples=150, deadline=None)
 def test_it_survives_any_mixture_of_markers(names: list[str], api: Api) -> None:
-    values = {"cost": "=0.1", "duration": "=1", "retry-after": "=date"}
+    values = {"cost": "=0.1", "duration": "=1", "retry-after": "=date", "shape": "=text", "say": "=aGk"}
+    values |= {"text-form": "=plain", "framing": "=odd", "bridge": "=call", "report-in": "=both"}
+    values |= {"processing": "=works", "upload": "=error"}
     markers = ""
     for name in names:
         usual = "" if MARKERS[name].default is not None else "=1"

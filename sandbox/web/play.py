@@ -1,0 +1,116 @@
+"""Playing an entry as an event stream: each record when it is due, with the trouble that its markers want."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+
+from sandbox.web.frames import Frames
+from sandbox.web.framing import END, HEARTBEAT, Write, writer, written
+from sandbox.web.live import Live
+from sandbox.web.plot import Shot, plot
+from sandbox.web.stages import Stage
+from sandbox.wire import Cut
+
+_HEARTBEAT_SECONDS = 15.0
+_CLARIFIED = 0.03
+_STUCK = 0.66
+_EVER = 3600.0
+_ERROR = ("error", b"upstream unavailable")
+_ENDLESS = b"x" * 65536
+_ENDLESS_PIECES = 1024
+
+
+class Performance:
+    """One playing of one entry, from its beginning or from where it stands now."""
+
+    def __init__(self, frames: Frames, live: Live, clock: Callable[[], float]) -> None:
+        self._frames, self._live, self._clock = frames, live, clock
+        self._script, self._entry = frames.script, frames.entry
+        self._write: Write = writer(self._script)
+        self._shots = plot(frames)
+        self._stage = Stage()
+        self._sent = 0
+        self._pause = self._script.number("heartbeat", _HEARTBEAT_SECONDS) or _EVER
+
+    def _due(self, at: float) -> float:
+        entry, script = self._entry, self._script
+        if at > _STUCK and (entry.fate == "stuck" or "stuck" in script):
+            return float("inf")
+        asked = script.number("clarify", 0) if at > _CLARIFIED else 0
+        return entry.created + script.number("first-frame", 0) + asked + at * entry.seconds
+
+    def _stopped(self) -> bool:
+        return self._entry.stopped_at is not None or self._live.is_stopped(self._entry.id)
+
+    def _past(self, moment: float) -> int:
+        """How many shots were due by then."""
+        return sum(self._due(shot.at) <= moment for shot in self._shots)
+
+    async def _silence(self, until: float) -> AsyncIterator[bytes]:
+        """Heartbeats until a time, or until the entry is stopped."""
+        while (left := until - self._clock()) > 0 and not self._stopped():
+            await self._live.wait(self._entry.id, min(left, self._pause))
+            if left > self._pause and not self._stopped():
+                yield HEARTBEAT
+
+    def _event(self, name: str, data: bytes) -> bytes:
+        self._sent += 1
+        return self._write(self._sent - 1, name, data)
+
+    def _trouble(self, number: int) -> str:
+        """What strikes before the event with this number."""
+        found = ("cut-stream", "error-stream", "end-stream", "idle-stream")
+        if number == 1 and "endless-line" in self._script:
+            return "endless-line"
+        return next((name for name in found if self._script.number(name, -1) == number), "")
+
+    async def _strike(self, trouble: str) -> AsyncIterator[bytes | Cut]:
+        if trouble == "cut-stream":
+            yield Cut()
+        elif trouble == "error-stream":
+            yield self._event(*_ERROR)
+        elif trouble == "endless-line":
+            for _ in range(_ENDLESS_PIECES):
+                yield _ENDLESS
+        elif trouble == "idle-stream":
+            async for heartbeat in self._silence(float("inf")):
+                yield heartbeat
+
+    async def _shoot(self, shots: list[Shot]) -> AsyncIterator[bytes]:
+        """The records of these shots, then the end of the stream; a stop cuts them short."""
+        for shot in shots:
+            if self._due(shot.at) > self._clock():
+                async for heartbeat in self._silence(self._due(shot.at)):
+                    yield heartbeat
+            if self._stopped():
+                yield self._event("message", self._frames.stopped(self._sent, self._stage))
+                break
+            yield self._event("message", shot.record())
+            self._stage = shot.stage
+        if "no-end" not in self._script:
+            yield self._event(*END)
+
+    async def _troubled(self) -> AsyncIterator[bytes | Cut]:
+        """From the beginning, up to where the trouble lies."""
+        async for event in self._shoot(self._shots):
+            trouble = "" if event is HEARTBEAT else self._trouble(self._sent - 1)
+            if trouble:
+                async for struck in self._strike(trouble):
+                    yield struck
+                return
+            yield event
+
+    def from_the_beginning(self) -> AsyncIterator[bytes | Cut]:
+        return written(self._script, self._troubled())
+
+    def resumed(self) -> AsyncIterator[bytes | Cut]:
+        """After a reconnect (§15): all so far in one frame, then the rest; when it is over, the last one."""
+        past = self._past(self._clock())
+        if self._entry.stopped_at is not None:
+            self._stage = self._shots[max(0, self._past(self._entry.stopped_at) - 1)].stage
+        if self._stopped() or past == len(self._shots):
+            return written(self._script, self._shoot(self._shots[-1:]))
+        stage = self._shots[past - 1].stage if past else Stage()
+        first = Shot(0.0, partial(self._frames.snapshot, past, stage), stage)
+        return written(self._script, self._shoot([first, *self._shots[past:]]))
