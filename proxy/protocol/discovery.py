@@ -198,6 +198,8 @@ class Round:
 
     def _settle(self, check: _Check, result: ProbeResult, reason: str) -> None:
         trouble = Trouble(check.model.id, check.preference, reason)
+        if result == "substituted" and check.trying:
+            result = "dead"  # not the successor we look for
         if result == "dead" and self._tries_next(check):
             return
         self._waiting.popleft()

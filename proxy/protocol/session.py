@@ -46,16 +46,11 @@ def import_jar(text: str) -> Jar:
         raise NotASession("This is too long for a cookie.")
     if pasted[:1] in ("{", "["):
         cookies = _from_json(pasted)
-    elif "=" in pasted.rstrip("=") and _looks_like_line(pasted):
+    elif _BARE_NAME in pasted:
         cookies = _from_line(pasted)
     else:
         cookies = {TOKEN: pasted.strip("\"'")}
     return _checked(cookies)
-
-
-def _looks_like_line(pasted: str) -> bool:
-    line = re.sub(r"(?i)\Acookie:\s*", "", pasted)
-    return _NAME.fullmatch(line.partition("=")[0].strip()) is not None
 
 
 def _from_line(pasted: str) -> dict[str, str]:

@@ -1,0 +1,114 @@
+"""The one seam to the web upstream's network: a request goes out, an open answer comes back.
+
+Live it is curl, which shows the TLS and HTTP/2 fingerprint of a browser (`PPLX_IMPERSONATE`); to a
+sandbox, to this machine, and with `PPLX_IMPERSONATE=off` it is the plain client. Clients belong to
+the event loop that first asks with them: the web server's for streams, the network thread's for
+workers and commands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import Protocol
+from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
+
+from django.conf import settings
+
+from portal.services import network
+
+OFF = "off"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One HTTP request. `headers` hold the credentials: clients have no jar of their own."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+
+class Reply(Protocol):
+    """An open answer: its head is there, its body comes. It must be closed, whatever happens."""
+
+    @property
+    def status(self) -> int: ...
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """By lower-case name; without `Set-Cookie`."""
+
+    @property
+    def set_cookies(self) -> tuple[str, ...]: ...
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it comes, decoded. Raises `Lost` when the connection breaks."""
+
+    async def close(self) -> None:
+        """Close the connection, unless the body has ended. Never waits for the upstream."""
+
+
+class Client(Protocol):
+    async def open(self, request: Request) -> Reply:
+        """Send and wait for the head. Raises `Unreachable`, `Lost`; a cancelled wait closes it."""
+
+    async def close(self) -> None: ...
+
+
+class Unreachable(Exception):
+    """There was no connection: nothing was sent."""
+
+
+class Lost(Exception):
+    """The connection broke before the answer was whole."""
+
+
+_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Client]] = WeakKeyDictionary()
+_making = threading.Lock()
+
+
+def client_for(url: str, *, sandbox: bool) -> Client:
+    """The running loop's client for the upstream at `url`."""
+    profile = OFF if sandbox or is_loopback(url) else settings.PPLX_IMPERSONATE
+    with _making:
+        mine = _clients.setdefault(asyncio.get_running_loop(), {})
+    if profile not in mine:
+        mine[profile] = make_client(profile)
+    return mine[profile]
+
+
+def make_client(profile: str, ca_file: str = "") -> Client:
+    """A new client of the running loop. `ca_file` names certificates to trust in place of the usual."""
+    # Each client is loaded by those who use it: curl is large, and not made for every platform.
+    if profile == OFF:
+        from proxy.upstream.plain import PlainClient  # noqa: PLC0415
+
+        return PlainClient()
+    from proxy.upstream.curl import CurlClient  # noqa: PLC0415
+
+    return CurlClient(profile, ca_file)
+
+
+async def close_clients() -> None:
+    """Close what the running loop holds: before it ends."""
+    with _making:
+        mine = _clients.pop(asyncio.get_running_loop(), {})
+    for client in mine.values():
+        await client.close()
+
+
+def is_loopback(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+network.at_close(close_clients)
