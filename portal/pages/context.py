@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
 from portal.services.ledger import balance_of
-from portal.services.upstreams import uses_sandbox
+from portal.services.upstreams import is_configured, uses_sandbox
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +29,22 @@ NAVIGATION = (
 
 
 def portal(request: HttpRequest) -> dict[str, object]:
-    """Balance and sandbox are looked up only where a template shows them."""
+    """Balance and upstream are looked up only where a template shows them."""
     user = getattr(request, "user", None)
     return {
         "navigation": NAVIGATION,
         "place": _place(request),
         "public_url": settings.PUBLIC_URL,
-        "sandbox": SimpleLazyObject(uses_sandbox),
+        "upstream": SimpleLazyObject(_upstream),
         "balance": SimpleLazyObject(lambda: balance_of(user.pk) if user and user.pk else None),
     }
+
+
+def _upstream() -> str:
+    """What answers here: `sandbox`, `live` or `none` (SPEC 1.3)."""
+    if uses_sandbox():
+        return "sandbox"
+    return "live" if is_configured() else "none"
 
 
 def _place(request: HttpRequest) -> str:

@@ -63,6 +63,15 @@ def test_it_labels_every_page_as_sandbox_when_it_is_one(
     assert "no research is made" not in client.get(path, follow=True).text
 
 
+def test_it_says_when_there_is_nothing_that_could_answer(client: Client, settings: Settings) -> None:
+    settings.SONDE_UPSTREAM = "live"
+    without = client.get("/").text
+    settings.PERPLEXITY_API_KEY = "pplx-something"
+
+    assert "No upstream." in without
+    assert "No upstream." not in client.get("/").text
+
+
 def test_it_logs_in_and_out(user: User) -> None:
     client = Client()
 
