@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import parse_qsl, unquote, urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dotenv import dotenv_values
 from kombu import Queue
@@ -24,6 +25,10 @@ from portal.env import Env, EnvError
 from portal.services.sealing import new_key, parse_ring
 
 BASE_DIR = Path(__file__).resolve().parent.parent
+BROWSER = (
+    "Mozilla/5.0 (X11; Linux aarch64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130.0.0.0 Safari/537.36"
+)
+"""What a web session is used with, unless told otherwise (proxy-contract §2)."""
 SHORTEST_SECRET_KEY = 50
 """Characters; Django's own deployment check asks for as many."""
 
@@ -144,6 +149,15 @@ def _database() -> dict[str, Any]:
     return _sqlite(DATA_DIR / "sonde.sqlite3")
 
 
+def _timezone() -> str:
+    name = env.text("UPSTREAM_TIMEZONE", "UTC")
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise EnvError(f"UPSTREAM_TIMEZONE: there is no time zone called {name!r}") from None
+    return name
+
+
 def _redis() -> str:
     url = env.secret_url("REDIS_URL", schemes=("redis", "rediss"))
     if CLUSTER and not url:
@@ -178,6 +192,21 @@ try:
     PERPLEXITY_API_KEY = env.secret("PERPLEXITY_API_KEY")
     PERPLEXITY_BASE_URL = env.url("PERPLEXITY_BASE_URL", "https://api.perplexity.ai")
     PPLX_COOKIE = env.secret("PPLX_COOKIE")
+    PPLX_WEB_URL = env.origin("PPLX_WEB_URL", "https://www.perplexity.ai")
+    PPLX_API_VERSION = env.text("PPLX_API_VERSION", "2.18")
+    PPLX_IMPERSONATE = env.text("PPLX_IMPERSONATE", "chrome").lower()
+    USER_AGENT = env.text("USER_AGENT", BROWSER)
+    UPSTREAM_TIMEZONE = _timezone()
+    ACCOUNT_TYPE = env.choice("ACCOUNT_TYPE", ("free", "pro", "max"), "pro")
+    DEFAULT_MODEL = env.text("DEFAULT_MODEL", "gpt")
+    CUSTOM_PROMPTS = env.text("CUSTOM_PROMPTS")
+    COOKIE_MAX_AGE_HOURS = env.number("COOKIE_MAX_AGE_HOURS", 168, least=1)
+    KEEPALIVE_HOURS = env.number("KEEPALIVE_HOURS", 6, least=0.1)
+    PROBE_INTERVAL_HOURS = env.number("PROBE_INTERVAL_HOURS", 24, least=0.1)
+    CHAT_FIRST_SECONDS = env.number("CHAT_FIRST_SECONDS", 90, least=1)
+    CHAT_SILENCE_SECONDS = env.number("CHAT_SILENCE_SECONDS", 45, least=1)
+    CHAT_TOTAL_SECONDS = env.number("CHAT_TOTAL_SECONDS", 900, least=1)
+    FLARESOLVERR_URL = env.url("FLARESOLVERR_URL", "http://localhost:8191")
     RESEARCH_BACKENDS = env.words("RESEARCH_BACKENDS", ("agent", "sonar"))
     RESEARCH_POLL_SECONDS = env.number("RESEARCH_POLL_SECONDS", 0, least=0)
     RESEARCH_LEASE_SECONDS = env.number("RESEARCH_LEASE_SECONDS", 30, least=2)
@@ -196,6 +225,9 @@ try:
     RETENTION_DAYS = env.integer("RETENTION_DAYS", 0, least=0)
     if 0 < RETENTION_DAYS < 7:
         raise EnvError("RETENTION_DAYS: must be at least 7, or empty to keep results until deleted")
+    NTFY_TOPIC = env.text("NTFY_TOPIC")
+    NTFY_URL = env.url("NTFY_URL", "https://ntfy.sh")
+    NTFY_COOLDOWN_SECS = env.integer("NTFY_COOLDOWN_SECS", 3600, least=0)
     LOG_LEVEL = env.choice("LOG_LEVEL", ("DEBUG", "INFO", "WARNING", "ERROR"), "INFO")
     DEBUG = False
 except EnvError as error:

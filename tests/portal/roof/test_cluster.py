@@ -78,7 +78,7 @@ def account_of(server: RunningServer, key: str) -> int:
 
 
 def eventually(holds: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         if holds():
             return True

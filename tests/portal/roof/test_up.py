@@ -19,6 +19,7 @@ from websockets.exceptions import ConnectionClosed
 from tests.portal.listener import Listener
 from tests.portal.roof.visitor import ask, bearer, end_of, hear_of, is_ready, new_session, open_page
 from tests.running_server import RunningServer, ServerError
+from tests.services import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.embedded]
 
@@ -28,6 +29,13 @@ GRACE_SECONDS = 30
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RunningServer]:
     with RunningServer(tmp_path, SANDBOX_SECONDS="1") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server for the tests that leave it running as it is."""
+    with RunningServer(tmp_path_factory.mktemp("up"), SANDBOX_SECONDS="1") as running:
         yield running
 
 
@@ -54,15 +62,15 @@ def hold_a_request(server: RunningServer) -> socket.socket:
     return client
 
 
-def test_it_answers_a_research_run_started_by_the_line_it_prints(server: RunningServer) -> None:
-    line = next(line for line in server.output().splitlines() if "curl" in line)
+def test_it_answers_a_research_run_started_by_the_line_it_prints(untouched: RunningServer) -> None:
+    line = next(line for line in untouched.output().splitlines() if "curl" in line)
     _, _, url, _, authorization, _, kind, _, body = shlex.split(line)
 
     headers = dict(header.split(": ", 1) for header in (authorization, kind))
     answer = httpx.post(url, headers=headers, content=body)
 
     assert answer.status_code == 200, answer.text
-    assert end_of(server, answer.json()["id"]) == "completed"
+    assert end_of(untouched, answer.json()["id"]) == "completed"
 
 
 def test_it_shows_password_and_key_once(server: RunningServer) -> None:
@@ -128,13 +136,13 @@ def test_it_ends_at_once_when_it_is_told_twice(server: RunningServer) -> None:
         assert server.wait(3) == 128 + signal.SIGTERM
 
 
-def test_it_refuses_a_second_process_on_the_folder(server: RunningServer) -> None:
-    second = RunningServer(server.folder)
+def test_it_refuses_a_second_process_on_the_folder(untouched: RunningServer) -> None:
+    second = RunningServer(untouched.folder)
 
     said = refusal(second)
 
     assert said.startswith(
-        f"sonde: {server.folder / 'data'} is in use by another Sonde (process {server.pid})"
+        f"sonde: {untouched.folder / 'data'} is in use by another Sonde (process {untouched.pid})"
     )
 
 
@@ -146,16 +154,16 @@ def test_it_takes_the_folder_of_a_process_that_was_killed(server: RunningServer)
     assert is_ready(server)
 
 
-def test_it_says_that_its_port_is_taken(server: RunningServer, tmp_path: Path) -> None:
-    other = RunningServer(tmp_path / "other", PORT=str(server.port))
+def test_it_says_that_its_port_is_taken(untouched: RunningServer, tmp_path: Path) -> None:
+    other = RunningServer(tmp_path / "other", PORT=str(untouched.port))
 
-    assert refusal(other) == f"sonde: cannot listen on 127.0.0.1:{server.port}: Address already in use"
+    assert refusal(other) == f"sonde: cannot listen on 127.0.0.1:{untouched.port}: Address already in use"
 
 
-def test_it_says_that_the_sandbox_s_port_is_taken(server: RunningServer, tmp_path: Path) -> None:
-    other = RunningServer(tmp_path / "other", SANDBOX_PORT=str(server.port))
+def test_it_says_that_the_sandbox_s_port_is_taken(untouched: RunningServer, tmp_path: Path) -> None:
+    other = RunningServer(tmp_path / "other", SANDBOX_PORT=str(untouched.port))
 
-    with pytest.raises(ServerError, match=f"SANDBOX_PORT: cannot listen on port {server.port}"):
+    with pytest.raises(ServerError, match=f"SANDBOX_PORT: cannot listen on port {untouched.port}"):
         other.start()
 
 
@@ -163,13 +171,12 @@ def test_it_knows_no_roles(tmp_path: Path) -> None:
     assert "SONDE_MODE=cluster" in refusal(RunningServer(tmp_path, role="worker"))
 
 
-def test_it_takes_its_port_from_the_command_line(server: RunningServer, tmp_path: Path) -> None:
-    command = [sys.executable, "manage.py", "up", "--port", str(server.port + 1)]
-    other = RunningServer(tmp_path / "other", command=command)
+def test_it_takes_its_port_from_the_command_line(tmp_path: Path) -> None:
+    port = free_port()
 
-    with other:
-        assert f"is ready: http://127.0.0.1:{server.port + 1}" in other.output()
-        assert httpx.get(f"http://127.0.0.1:{server.port + 1}/health/live").status_code == 200
+    with RunningServer(tmp_path, command=[sys.executable, "manage.py", "up", "--port", str(port)]) as server:
+        assert f"is ready: http://127.0.0.1:{port}" in server.output()
+        assert httpx.get(f"http://127.0.0.1:{port}/health/live").status_code == 200
 
 
 def test_it_finds_its_sandbox_again_after_a_restart(tmp_path: Path) -> None:
@@ -254,9 +261,9 @@ def test_it_stops_when_it_cannot_open_its_secrets(tmp_path: Path) -> None:
         assert "key 'k1' is not the one that sealed it" in refusal(server)
 
 
-def test_it_tells_the_page_of_a_run_that_moves(server: RunningServer) -> None:
-    with open_page(server, new_session(server)) as page:
-        hear_of(page, ask(server), "completed")
+def test_it_tells_the_page_of_a_run_that_moves(untouched: RunningServer) -> None:
+    with open_page(untouched, new_session(untouched)) as page:
+        hear_of(page, ask(untouched), "completed")
 
 
 def test_it_works_under_uvicorn_alone(server: RunningServer) -> None:
@@ -271,13 +278,13 @@ def test_it_works_under_uvicorn_alone(server: RunningServer) -> None:
     server.terminate()
 
 
-def test_it_refuses_a_second_process_under_uvicorn_too(server: RunningServer) -> None:
-    other = RunningServer(server.folder)
+def test_it_refuses_a_second_process_under_uvicorn_too(untouched: RunningServer) -> None:
+    other = RunningServer(untouched.folder)
     other.command = [sys.executable, "-m", "uvicorn", "portal.asgi:application", "--port", str(other.port)]
     other.launch()
 
     assert other.wait() != 0
-    assert f"is in use by another Sonde (process {server.pid})" in other.output()
+    assert f"is in use by another Sonde (process {untouched.pid})" in other.output()
 
 
 def test_it_refuses_an_empty_database_under_uvicorn(tmp_path: Path) -> None:
