@@ -320,8 +320,8 @@ SONAR: dict[str, Check] = {
 # Shown by tests of their own, here or among the tests of streams.
 ELSEWHERE = {
     "duration", "expire", "slow", "poll-slow", "cancel-slow", "retry-after", "unknown-status", "cancel-lag",
-    "cancel-ignored", "cancel-refused", "text-early", "cost", "cut-stream", "idle-stream", "error-stream", "no-resume",
-    "no-done",
+    "cancel-ignored", "cancel-refused", "text-early", "cost", "cut-stream", "idle-stream", "error-stream",
+    "no-resume", "no-done",
 }  # fmt: skip
 
 
