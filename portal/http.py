@@ -14,9 +14,11 @@ from ssl import SSLContext
 from httpx import (
     AsyncClient,
     ConnectError,
+    ConnectTimeout,
     HTTPError,
     InvalidURL,
     Limits,
+    PoolTimeout,
     Response,
     Timeout,
     TimeoutException,
@@ -28,6 +30,7 @@ from portal.wire.version import VERSION
 __all__ = [
     "AsyncClient",
     "ConnectError",
+    "ConnectFailed",
     "HTTPError",
     "InvalidURL",
     "Response",
@@ -41,6 +44,8 @@ SECONDS = 30.0
 CONNECTIONS = 100
 KEEP_SECONDS = 30.0
 """How long an idle connection is kept, in seconds."""
+ConnectFailed = (ConnectError, ConnectTimeout, PoolTimeout)
+"""Errors after which nothing was sent."""
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -25,6 +26,24 @@ class Upstream:
     sandbox: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class WebUpstream:
+    """Where web sessions ask; `solver_url` is the FlareSolverr beside it, `sandbox` as above."""
+
+    base_url: str
+    solver_url: str
+    sandbox: bool = False
+
+
+# What else can hold a credential: told by the apps above, which this one does not know.
+_sources: list[Callable[[], bool]] = []
+
+
+def add_source(has_credential: Callable[[], bool]) -> None:
+    """Have `has_credential` asked, too, whether this portal is configured."""
+    _sources.append(has_credential)
+
+
 def perplexity_api() -> Upstream | None:
     """The API to ask now; None when none is configured, or the sandbox has not started yet.
 
@@ -35,6 +54,21 @@ def perplexity_api() -> Upstream | None:
         return Upstream(url, SANDBOX_KEY, sandbox=True) if url else None
     key = credentials.read(credentials.PERPLEXITY_API_KEY)
     return Upstream(settings.PERPLEXITY_BASE_URL, key) if key else None
+
+
+def perplexity_web() -> WebUpstream | None:
+    """Where chat goes now; None before the sandbox has started."""
+    return sandbox_web() if uses_sandbox() else live_web()
+
+
+def live_web() -> WebUpstream:
+    return WebUpstream(settings.PPLX_WEB_URL, settings.FLARESOLVERR_URL)
+
+
+def sandbox_web() -> WebUpstream | None:
+    """The sandbox plays FlareSolverr too."""
+    url = sandbox_url()
+    return WebUpstream(url, url, sandbox=True) if url else None
 
 
 def describe() -> str:
@@ -58,7 +92,11 @@ def uses_sandbox() -> bool:
 
 def is_configured() -> bool:
     given = settings.PERPLEXITY_API_KEY or settings.PPLX_COOKIE
-    return bool(given) or credentials.find(credentials.PERPLEXITY_API_KEY) is not None
+    return (
+        bool(given)
+        or credentials.find(credentials.PERPLEXITY_API_KEY) is not None
+        or any(has_credential() for has_credential in _sources)
+    )
 
 
 def serves_sandbox() -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 
 import certifi
 from curl_cffi import AsyncCurl, Curl, CurlECode, CurlError, CurlOpt
@@ -70,7 +70,7 @@ class CurlReply:
             await self.close()
             raise
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
         while True:
             while self._body:
                 chunk = b"".join(self._body)
@@ -142,7 +142,7 @@ class CurlClient:
     """Transfers of one event loop; it keeps connections, TLS sessions and handles for the next ones."""
 
     def __init__(self, profile: str, ca_file: str = "") -> None:
-        self._profile = resolve_latest_browser_type(profile)
+        self._profile = str(resolve_latest_browser_type(profile))  # type: ignore[no-untyped-call]  # has none
         self._multi = AsyncCurl(cacert=ca_file or certifi.where())
         self._idle: list[Curl] = []
         self._closed = False
@@ -174,7 +174,7 @@ class CurlClient:
 
     async def close(self) -> None:
         self._closed = True
-        await self._multi.close()
+        await self._multi.close()  # type: ignore[no-untyped-call]  # has none
         for handle in self._idle:
             handle.close()
 

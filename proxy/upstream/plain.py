@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Mapping
 from functools import cached_property
 
 from portal.http import ConnectFailed, HTTPError, InvalidURL, Response, Timeout, async_client
@@ -27,11 +26,10 @@ class PlainReply:
     def set_cookies(self) -> tuple[str, ...]:
         return tuple(self._response.headers.get_list("set-cookie"))
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
         try:
-            async with aclosing(self._response.aiter_bytes()) as body:
-                async for chunk in body:
-                    yield chunk
+            async for chunk in self._response.aiter_bytes():
+                yield chunk
         except HTTPError as error:
             raise Lost(type(error).__name__) from None
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Protocol
@@ -47,7 +47,7 @@ class Reply(Protocol):
     @property
     def set_cookies(self) -> tuple[str, ...]: ...
 
-    def chunks(self) -> AsyncIterator[bytes]:
+    def chunks(self) -> AsyncGenerator[bytes, None]:
         """The body as it comes, decoded. Raises `Lost` when the connection breaks."""
 
     async def close(self) -> None:

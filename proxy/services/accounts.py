@@ -1,0 +1,258 @@
+"""The pool: which web session answers next, and what each answer says about it.
+
+Everything here is one short piece of database work for the caller's thread; the network is asked
+elsewhere. Lock order: an account before the ledger, always. Whoever takes or notes an account and
+moves money in one transaction does it in this order, or two chats wait for each other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import cast
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Case, Count, F, Q, QuerySet, When
+from django.utils import timezone
+
+from portal.services import sealing, upstreams
+from portal.services.queue import ring_after_commit
+from portal.wire.errors import Problem, Unavailable
+from proxy.models.accounts import WebAccount
+from proxy.models.chats import ChatTurn
+from proxy.protocol.delta import Fault, FaultKind
+from proxy.protocol.session import Jar, Tier, merge, token_of
+from proxy.protocol.verdicts import EFFECTS, LONGEST_WAIT, out_of_uses
+from proxy.upstream.web import Session
+
+Health = WebAccount.Health
+CARE = "proxy.care"
+QUOTA_STALE = timedelta(hours=6)
+"""A counter that nobody could read again for so long is none."""
+REST = {Health.BLOCKED: (30, 900), Health.LIMITED: (10, 300)}
+"""Seconds that a troubled account rests: at first, and at most; each fault in a row doubles them."""
+SUSPECT_SECONDS = 15
+"""How long an account under suspicion waits for its session check."""
+
+
+def take_account(
+    *,
+    tier_needed: Tier,
+    counted: bool,
+    excluded: Collection[int] = (),
+    preferred: int | None = None,
+) -> WebAccount | None:
+    """The account to ask next, locked until the transaction ends; None when none is free.
+
+    The caller writes its open turn in the same transaction: that is what occupies the place.
+    `counted` is whether the answer uses up quota, `preferred` the account whose thread is continued.
+    """
+    now = timezone.now()
+    fit = _fit(now, tier_needed, counted=counted).exclude(pk__in=excluded)
+    loads = dict(fit.annotate(load=_open_turns(now)).values_list("pk", "load"))
+    free = [account for account in fit if loads.get(account.pk, 0) < account.parallel_limit]
+    free.sort(key=lambda one: (one.pk != preferred, *_order(one, loads.get(one.pk, 0))))
+    taken = (mine for account in free if (mine := _lock(fit, account.pk, now)))
+    return next(taken, None)
+
+
+def why_none(*, tier_needed: Tier, counted: bool) -> Problem:
+    """What to tell a caller for whom `take_account` found nothing."""
+    now = timezone.now()
+    there = [account for account in pool() if account.enabled and account.jar]
+    if not there:
+        return _unavailable("No Perplexity session is configured: an administrator must add one.")
+    alive = [account for account in there if account.health != Health.EXPIRED]
+    if not alive:
+        return _unavailable("No Perplexity session is signed in: an administrator must renew it.")
+    able = [account for account in alive if account.tier in _tiers(tier_needed)]
+    if counted and able and all(_is_used_up(account, now) for account in able):
+        return out_of_uses()
+    waits = [account.retry_at for account in able if account.retry_at and account.retry_at > now]
+    all_wait = len(waits) == len(able) and bool(waits)
+    seconds = int((min(waits) - now).total_seconds()) + 1 if all_wait else 2
+    return _unavailable("Every Perplexity session is busy: try again in a moment.", seconds)
+
+
+def session_of(account: WebAccount) -> Session:
+    """What the upstream calls need. Errors: sealing.SealError; Unavailable before the sandbox listens."""
+    upstream = upstreams.sandbox_web() if account.sandbox else upstreams.live_web()
+    if upstream is None:
+        raise _unavailable("The sandbox has not started yet: try again in a moment.", 2)
+    return Session(account.pk, account.name, tier_of(account), jar_of(account), account.jar_version, upstream)
+
+
+def tier_of(account: WebAccount) -> Tier:
+    return cast(Tier, account.tier)
+
+
+def note_success(account_id: int, *, counted: bool, opened_at: datetime | None = None) -> None:
+    """An answer came to its end. What was opened before the last trouble does not clear it."""
+    now = timezone.now()
+    left = Case(When(remaining_pro__gt=0, then=F("remaining_pro") - 1), default=F("remaining_pro"))
+    rows = WebAccount.objects.filter(pk=account_id)
+    rows.update(succeeded_at=now, **({"remaining_pro": left} if counted else {}))
+    rows.exclude(health=Health.EXPIRED).filter(Q(health_at=None) | Q(health_at__lte=opened_at or now)).update(
+        health=Health.ACTIVE, health_reason="", faults=0, retry_at=None
+    )
+
+
+@transaction.atomic
+def note_fault(account_id: int, fault: Fault, jar_version: int | None = None) -> None:
+    """An answer failed. Only what says something about the account changes it (verdicts.EFFECTS).
+
+    A fault of a cookie that was replaced meanwhile (`jar_version`) says nothing about the new one.
+    """
+    effect = EFFECTS[fault.kind]
+    if effect.health is None and not effect.check:
+        return
+    account = WebAccount.objects.select_for_update().get(pk=account_id)
+    if jar_version is not None and account.jar_version != jar_version:
+        return
+    if effect.check or effect.health is None:
+        suspect(account)
+    else:
+        trouble(account, Health(effect.health), fault)
+    ring_after_commit(CARE)
+
+
+def suspect(account: WebAccount) -> None:
+    """Put it aside until the session endpoint has said what is true. The caller holds its lock."""
+    now = timezone.now()
+    account.faults = min(account.faults + 1, 1000)
+    account.retry_at = now + timedelta(seconds=SUSPECT_SECONDS)
+    account.check_due_at = min(account.check_due_at, now)
+    account.save(update_fields=["faults", "retry_at", "check_due_at"])
+
+
+def trouble(account: WebAccount, health: WebAccount.Health, fault: Fault) -> None:
+    """Give it `health`, and a rest that grows with each fault in a row. The caller holds its lock."""
+    now = timezone.now()
+    first, most = REST[health]
+    rest = fault.retry_after or min(first * 2 ** min(account.faults, 10), most)
+    account.faults = min(account.faults + 1, 1000)
+    account.health, account.health_at = health, now
+    account.health_reason = (fault.detail or EFFECTS[fault.kind].message)[:200]
+    fields = ["faults", "health", "health_at", "health_reason", "retry_at"]
+    if fault.kind is FaultKind.QUOTA:
+        # Models that are not counted still answer.
+        account.remaining_pro, account.quota_at, account.retry_at = 0, now, None
+        fields += ["remaining_pro", "quota_at"]
+    else:
+        account.retry_at = now + timedelta(seconds=rest)
+    account.save(update_fields=fields)
+
+
+@transaction.atomic
+def store_cookies(
+    account_id: int,
+    jar_version_seen: int,
+    set_cookies: Iterable[str],
+    answered_at: datetime | None = None,
+) -> None:
+    """Keep what an accepted answer set, at once: before its text goes to anybody.
+
+    The token of the answer that came last stays, whichever of two is written first; `answered_at`
+    is when its head came (default: now). A jar that somebody replaced since is left alone.
+    """
+    lines = tuple(set_cookies)
+    if not lines:
+        return
+    moment = answered_at or timezone.now()
+    account = WebAccount.objects.select_for_update().get(pk=account_id)
+    is_late = account.rotated_at is not None and account.rotated_at > moment
+    if account.jar_version != jar_version_seen or is_late:
+        return
+    before = jar_of(account)
+    merged = merge(before, lines)
+    if merged == before or not token_of(merged):
+        return
+    seal_jar(account, merged)
+    account.rotated_at = moment
+    account.save(update_fields=["jar", "rotated_at"])
+
+
+def pool() -> QuerySet[WebAccount]:
+    """The accounts of the upstream that chat goes to now: those of the other never see it."""
+    return WebAccount.objects.filter(sandbox=upstreams.uses_sandbox())
+
+
+def jar_of(account: WebAccount) -> Jar:
+    """Its cookies. Errors: sealing.SealError."""
+    jar: Jar = json.loads(sealing.unseal(account, "jar"))
+    return jar
+
+
+def seal_jar(account: WebAccount, jar: Jar) -> None:
+    """Put cookies into the row, which has its id; the caller saves it."""
+    account.jar = sealing.seal(json.dumps(dict(jar)), account, "jar")
+
+
+def _fit(now: datetime, tier_needed: Tier, *, counted: bool) -> QuerySet[WebAccount]:
+    """Accounts that may be asked now, as far as one row tells."""
+    proven_since = now - timedelta(hours=settings.COOKIE_MAX_AGE_HOURS)
+    fit = (
+        pool()
+        .filter(enabled=True, draining=False, tier__in=_tiers(tier_needed))
+        .exclude(jar="")
+        .exclude(health=Health.EXPIRED)
+        .filter(Q(retry_at=None) | Q(retry_at__lte=now))
+        .filter(
+            # One that nobody has seen alive for long is checked first (SPEC 10.23).
+            Q(checked_at__gte=proven_since)
+            | Q(succeeded_at__gte=proven_since)
+            | Q(jar_changed_at__gte=proven_since)
+        )
+    )
+    if counted:
+        known_since = now - QUOTA_STALE
+        fit = fit.filter(Q(remaining_pro=None) | Q(remaining_pro__gt=0) | Q(quota_at__lt=known_since))
+    return fit
+
+
+def _is_used_up(account: WebAccount, now: datetime) -> bool:
+    is_known = account.quota_at is not None and account.quota_at >= now - QUOTA_STALE
+    return account.remaining_pro == 0 and is_known
+
+
+def _open_turns(now: datetime) -> Count:
+    return Count("turns", filter=Q(turns__state=ChatTurn.State.OPEN, turns__lease_until__gt=now))
+
+
+def _order(account: WebAccount, load: int) -> tuple[int, bool, float, float]:
+    """By priority; then healthy before doubtful, idle before busy, long unused before just used."""
+    used = account.succeeded_at.timestamp() if account.succeeded_at else 0.0
+    busy = load / account.parallel_limit
+    return account.priority, account.health != Health.ACTIVE, busy, used
+
+
+def _lock(fit: QuerySet[WebAccount], account_id: int, now: datetime) -> WebAccount | None:
+    """The account, locked, if it is still fit and has a place. Its lock is given back when it has none,
+    so that nobody waits for one account while holding another."""
+    with suppress(_Taken, WebAccount.DoesNotExist), transaction.atomic():
+        account = fit.select_for_update().get(pk=account_id)
+        turns = ChatTurn.objects.filter(account=account, state=ChatTurn.State.OPEN, lease_until__gt=now)
+        if turns.count() >= account.parallel_limit:
+            raise _Taken
+        return account
+    return None
+
+
+class _Taken(Exception):
+    """Somebody else got the last place."""
+
+
+def _tiers(needed: Tier) -> list[str]:
+    """`needed` and whatever is above it."""
+    tiers = WebAccount.Tier.values
+    return tiers[tiers.index(needed) :]
+
+
+def _unavailable(message: str, seconds: int | None = None) -> Unavailable:
+    """Without `seconds`, only an administrator can help: repeating it is no use."""
+    if seconds is None:
+        return Unavailable(message, headers={"x-should-retry": "false"})
+    return Unavailable(message, headers={"Retry-After": str(min(max(seconds, 1), LONGEST_WAIT))})
