@@ -55,9 +55,9 @@ class AnswerTracks:
             return self._follow("workflow", self.text.place(start, _texts(chunks[start:])))
         return self._follow("workflow", self.text.grow(whole)) if whole else ""
 
-    def read_final(self, answer: str) -> str:
-        """What the FINAL step adds, which is sent whole each time."""
-        if not answer:
+    def read_final(self, answer: str | None) -> str:
+        """What the FINAL step adds, which is sent whole each time; None without such a step."""
+        if answer is None:
             return ""
         self._last_words["steps"] = answer
         if not self._may_follow("steps"):
@@ -66,27 +66,36 @@ class AnswerTracks:
 
     def is_broken(self, lost: set[tuple[str, str]]) -> bool:
         """Whether part of the answer never came: a hole, or a patch that did not fit."""
-        if self._shape is None or self._last_word(self._shape):
+        if self._shape is None or self._last_word(self._shape) is not None:
             return False
         return self.text.has_hole or (self._track, _FIELD) in lost
+
+    @property
+    def taken_back(self) -> bool:
+        """Whether an empty answer is one that was not empty before."""
+        return self.text.size > 0 and (self.text.corrected or bool(self.text.text.strip()))
 
     @property
     def answer(self) -> str:
         """The whole answer: the last word of the followed shape, else what was told, else another's."""
         rebuilt = self._shape == "blocks" and self.text.corrected and self._document
         streamed = "".join(_texts(self._document)) if rebuilt else self.text.text
-        if self._shape and (word := self._last_word(self._shape)):
+        if self._shape and (word := self._last_word(self._shape)) is not None:
             return word
         shapes: tuple[Shape, ...] = ("blocks", "steps", "workflow")
         words = (self._last_word(shape) for shape in shapes)
         return next((word for word in words if word and word.startswith(streamed)), streamed)
 
-    def _last_word(self, shape: Shape) -> str:
+    def _last_word(self, shape: Shape) -> str | None:
+        """None: it has not spoken. "" takes back whatever was told."""
         if shape != "workflow":
-            return self._last_words.get(shape, "")
+            return self._last_words.get(shape)
+        if not self._workflow:
+            return None
         whole = text_of(self._workflow.get("text"))
         joined = "".join(_texts(items_of(self._workflow.get("chunks"))))
-        return whole if len(whole) >= len(joined) else joined
+        ended = self._workflow.get("is_streaming") is False
+        return whole if (whole and ended) or len(whole) >= len(joined) else joined
 
     def _may_follow(self, shape: Shape) -> bool:
         return self._shape is None or self._shape == shape
@@ -104,7 +113,7 @@ class AnswerTracks:
         if value.get("progress") == "DONE":
             # The snapshot may cut its chunks elsewhere: it is compared as a text, not by index.
             whole = answer or ("" if offset else "".join(_texts(chunks)))
-            if whole:
+            if whole or isinstance(value.get("answer"), str):
                 self._last_words["blocks"] = whole
             return ""
         if not self._may_follow("blocks"):

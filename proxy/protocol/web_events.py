@@ -86,7 +86,7 @@ class WebAnswer:
         if self._report and self._report not in answer:
             answer = f"{answer.rstrip()}\n\n{self._report}" if answer.strip() else self._report
         if not answer.strip():
-            return Fault(FaultKind.EMPTY)
+            return Fault(FaultKind.REWRITTEN if self._tracks.taken_back else FaultKind.EMPTY)
         return Done(answer, self._sources.sources, self.thread, self._model.used, self._report)
 
     def _read_frame(self, frame: Frame) -> list[Delta]:
@@ -193,7 +193,7 @@ class WebAnswer:
             self._read_step(step, deltas)
             self._report = web_steps.step_report(step) or self._report
             final, results = web_steps.final_answer(step)
-            whole = final or whole
+            whole = whole if final is None else final
             deltas += self._sources.replace(Place.FINAL_STEP, results)
         if new := self._tracks.read_final(whole):
             answer.append(new)

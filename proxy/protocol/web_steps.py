@@ -98,23 +98,22 @@ def step_report(step: dict[str, object]) -> str:
     return report_body(step.get("assets")) or report_body(_content(step).get("assets"))
 
 
-def final_answer(step: dict[str, object]) -> tuple[str, list[object]]:
+def final_answer(step: dict[str, object]) -> tuple[str | None, list[object]]:
     """Answer and web results of a FINAL step (perplexity-web §8): a JSON string, or plain text."""
-    content = _content(step)
-    if step.get("step_type") != "FINAL":
-        return "", []
-    answer = text_of(content.get("answer"))
+    answer = _content(step).get("answer")
+    if step.get("step_type") != "FINAL" or not isinstance(answer, str):
+        return None, []
     nested = read_json(answer) if answer.lstrip().startswith("{") else None
     if isinstance(nested, dict) and isinstance(nested.get("answer"), str):
         return text_of(nested["answer"]), items_of(nested.get("web_results"))
-    return answer, items_of(content.get("web_results"))
+    return answer, items_of(_content(step).get("web_results"))
 
 
-def read_step_list(text: str) -> tuple[list[dict[str, object]], str]:
+def read_step_list(text: str) -> tuple[list[dict[str, object]], str | None]:
     """The `text` member: its steps; or, in its oldest forms, no steps and the answer itself."""
     value = read_json(text)
     if isinstance(value, list):
-        return objects_of(value), ""
+        return objects_of(value), None
     if isinstance(value, dict) and isinstance(value.get("answer"), str):
         return [], text_of(value["answer"])
-    return [], "" if isinstance(value, dict) else text
+    return [], None if isinstance(value, dict) else text
