@@ -24,6 +24,7 @@ from portal.embedded import Embedded, FolderInUse, PortTaken
 from portal.models.keys import Scope
 from portal.models.users import User
 from portal.running.preparation import NotReady
+from portal.services import network
 from portal.services.principal import Principal
 from portal.wire.errors import Problem
 from research.api.views import view_of
@@ -58,8 +59,8 @@ class Command(BaseCommand):
         if not request.question:
             raise CommandError("the question is empty", returncode=2)
         try:
-            with engine():
-                run = watch(who, start_run(who, request, Door.SHELL).run, self.stderr_stream())
+            with engine() as worker:
+                run = watch(who, start_run(who, request, Door.SHELL).run, worker, sys.stderr)
         except Problem as problem:
             raise CommandError(problem.message, returncode=2) from None
         text = (
@@ -72,9 +73,6 @@ class Command(BaseCommand):
         code = exit_code(run.status)
         if code:
             raise CommandError(run.error_message or f"the run is {run.status}", returncode=code)
-
-    def stderr_stream(self) -> TextIO:
-        return sys.stderr
 
 
 def asker(email: str | None) -> Principal:
@@ -94,33 +92,52 @@ def asker(email: str | None) -> Principal:
     return Principal(user.pk, frozenset(Scope.values), is_staff=user.is_staff)
 
 
-@contextmanager
-def engine() -> Iterator[None]:
-    """A worker beside us, unless a server or a cluster has one already."""
-    parts = Embedded()
-    try:
-        if settings.CLUSTER:
-            yield
+class Engine:
+    """A worker beside us, unless a server or a cluster has one.
+
+    Another command may have brought the worker that we rely on, and take it away when it ends:
+    `keep` is asked at every look and steps in.
+    """
+
+    def __init__(self) -> None:
+        self.parts: Embedded | None = None
+
+    def keep(self) -> None:
+        if self.parts is not None or settings.CLUSTER:
             return
+        parts = Embedded()
         try:
             parts.start()
         except FolderInUse:
-            yield
             return
         except (NotReady, PortTaken) as error:
             raise CommandError(str(error), returncode=2) from None
-        yield
+        self.parts = parts
+
+    def stop(self) -> None:
+        if self.parts is not None:
+            self.parts.stop()
+
+
+@contextmanager
+def engine() -> Iterator[Engine]:
+    brought = Engine()
+    try:
+        brought.keep()
+        yield brought
     finally:
-        parts.stop()
+        brought.stop()
+        network.close()
 
 
-def watch(who: Principal, run: Run, stream: TextIO) -> Run:
+def watch(who: Principal, run: Run, engine: Engine, stream: TextIO) -> Run:
     """Show progress until the run has ended; return it as it is then."""
     line = Line(stream)
     try:
         while not run.is_terminal:
             line.show(progress_line(run.progress, run.status, seconds_since(run), run.usual_seconds))
             time.sleep(LOOK_SECONDS)
+            engine.keep()
             run = find_run(who, run.pk)
     except KeyboardInterrupt:
         line.close()
