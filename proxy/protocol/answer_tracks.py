@@ -66,6 +66,8 @@ class AnswerTracks:
 
     def is_broken(self, lost: set[tuple[str, str]]) -> bool:
         """Whether part of the answer never came: a hole, or a patch that did not fit."""
+        if self._shape == "workflow":
+            return any(name == "workflow_block" for _, name in lost)
         if self._shape is None or self._last_word(self._shape) is not None:
             return False
         return self.text.has_hole or (self._track, _FIELD) in lost

@@ -73,6 +73,29 @@ def annotation(citation: Citation) -> dict[str, object]:
     }
 
 
+def our_member(done: Done, answered_by: str, *, sandbox: bool, ignored: tuple[str, ...] = ()) -> Json:
+    """`sonde`, the member that is ours (SPEC 10.9). `answered_by` is the model's label, "" for unknown."""
+    cited = {citation.source for citation in done.citations}
+    return {
+        "backend": "web",
+        "model": answered_by or None,
+        "substituted": done.model is not None and done.model.substituted,
+        "sandbox": sandbox,
+        "ignored": list(ignored),
+        "usage": "estimated",
+        "sources": [
+            {
+                "id": number,
+                "url": source.url,
+                "title": source.title,
+                "provenance": "cited" if source in cited else "retrieved",
+            }
+            for number, source in enumerate(done.sources, 1)
+            if source.url
+        ],
+    }
+
+
 def error_frame(problem: Problem) -> bytes:
     """The last frame of a stream that fails: no `stop`, no `[DONE]` after it."""
     return b"data: " + _encode(problem.body()) + b"\n\n"

@@ -8,8 +8,19 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from portal.wire.errors import Problem
 from portal.wire.sse import SseDecoder
-from proxy.protocol.chat_stream import ChatFold, ChatHead, ChatStream, Closing, error_frame, usage
-from proxy.protocol.delta import Citation, Delta, Done, Fault, FaultKind, Progress, Reasoning, Source, Text
+from proxy.protocol.chat_stream import ChatFold, ChatHead, ChatStream, Closing, error_frame, our_member, usage
+from proxy.protocol.delta import (
+    Citation,
+    Delta,
+    Done,
+    Fault,
+    FaultKind,
+    ModelUsed,
+    Progress,
+    Reasoning,
+    Source,
+    Text,
+)
 from proxy.protocol.verdicts import problem_of
 from tests.proxy.protocol.samples import SAMPLES, Sample, last_of, read
 
@@ -162,6 +173,27 @@ def test_it_says_in_our_own_member_what_is_ours() -> None:
     assert last["sonde"] == body["sonde"] == {"backend": "web", "ignored": ["store"]}
     assert last["choices"][0]["finish_reason"] == "stop"
     assert not any("sonde" in chunk for chunk in before)
+
+
+def test_it_says_who_answered_and_on_what() -> None:
+    other = Source("https://b.example/", "Other")
+    done = Done(
+        "x", (other, Source(""), PAGE), model=ModelUsed("gpt5_nano", True), citations=(Citation(0, 1, PAGE),)
+    )
+
+    assert our_member(done, "GPT-5 Nano", sandbox=True, ignored=("store",)) == {
+        "backend": "web",
+        "model": "GPT-5 Nano",
+        "substituted": True,
+        "sandbox": True,
+        "ignored": ["store"],
+        "usage": "estimated",
+        "sources": [
+            {"id": 1, "url": "https://b.example/", "title": "Other", "provenance": "retrieved"},
+            {"id": 3, "url": PAGE.url, "title": PAGE.title, "provenance": "cited"},
+        ],
+    }
+    assert our_member(Done("x"), "", sandbox=False)["model"] is None
 
 
 @pytest.mark.parametrize("kind", FaultKind)

@@ -39,6 +39,8 @@ OURS: dict[str, tuple[str, str]] = {
     "a fence": ("```py\nword[1]\n```\nword[1]", "```py\nword[1]\n```\nword"),
     "a fence of tildes": ("~~~ a`b\nword[1]\n```\n~~~\nword[1]", "~~~ a`b\nword[1]\n```\n~~~\nword"),
     "a fence that stays open": ("```\nword[1]\n\nword[1]", "```\nword[1]\n\nword[1]"),
+    "a fence with blanks behind it": ("```  \nword[1]\n```  \nword[1]", "```  \nword[1]\n```  \nword"),
+    "what only looks like a fence's end": ("```\nword[1]\n``` x\nword[1]", "```\nword[1]\n``` x\nword[1]"),
     "a longer fence": ("````\n```\nword[1]\n````\nword[1]", "````\n```\nword[1]\n````\nword"),
     "a fence in a list": ("- a\n  ```\n  word[1]\n  ```\n  word[1]", "- a\n  ```\n  word[1]\n  ```\n  word"),
     "a fence in a quotation": ("> ```\n> word[1]\n> ```\n> word[1]", "> ```\n> word[1]\n> ```\n> word"),
