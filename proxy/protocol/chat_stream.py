@@ -111,9 +111,8 @@ class ChatStream:
             b'"system_fingerprint":null,"choices":[{"index":0,"delta":'
             % (_encode(head.id), head.created, _encode(head.model))
         )
-        usage_member = b',"usage":null' if head.include_usage else b""
         self._begin = begin
-        self._end = b',"logprobs":null,"finish_reason":null}]' + usage_member + b"}\n\n"
+        self._end = self._ending(b"null")
         self._text_begin = begin + b'{"content":'
         self._reasoning_begin = begin + b'{"reasoning_content":'
         self._inner_end = b"}" + self._end
@@ -158,11 +157,13 @@ class ChatStream:
     def _chunk(self, delta: Json) -> bytes:
         return self._begin + _encode(delta) + self._end
 
+    def _ending(self, finish_reason: bytes, more: bytes = b"") -> bytes:
+        no_usage = b',"usage":null' if self._head.include_usage else b""
+        return b',"logprobs":null,"finish_reason":%b}]%b%b}\n\n' % (finish_reason, no_usage, more)
+
     def _stop(self, sonde: Json) -> bytes:
         said = b',"sonde":' + _encode(sonde) if sonde else b""
-        return (
-            self._begin + b"{}" + self._end.replace(b"null}]", b'"stop"}]').replace(b"}\n\n", said + b"}\n\n")
-        )
+        return self._begin + b"{}" + self._ending(b'"stop"', said)
 
     def _usage(self, content: str, closing: Closing) -> bytes:
         chunk = {
