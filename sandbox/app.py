@@ -23,7 +23,12 @@ from sandbox.keys import account_of
 from sandbox.sonar import SonarDoor
 from sandbox.store import Store
 from sandbox.web.asking import AskDoor
+from sandbox.web.control import WebControl
+from sandbox.web.limits import LimitsDoor
+from sandbox.web.messages import MessageDoor
 from sandbox.web.sessions import SessionDoor
+from sandbox.web.solver import SolverDoor
+from sandbox.web.uploads import StorageDoor, UploadDoor
 from sandbox.web.visits import Handler as WebHandler
 from sandbox.web.visits import WebBackend
 from sandbox.wire import refusal
@@ -117,7 +122,9 @@ def _sonar_routes(door: SonarDoor) -> list[Route]:
 
 
 def _web_routes(backend: WebBackend) -> list[Route]:
-    asking, session = AskDoor(backend), SessionDoor(backend)
+    asking, session, limits = AskDoor(backend), SessionDoor(backend), LimitsDoor(backend)
+    upload, storage = UploadDoor(backend), StorageDoor(backend)
+    solver, message = SolverDoor(backend), MessageDoor(backend)
     ask = "/rest/sse/perplexity_ask"
     table: tuple[tuple[str, str, WebHandler, Call | None], ...] = (
         ("POST", ask, asking.ask, None),
@@ -126,6 +133,22 @@ def _web_routes(backend: WebBackend) -> list[Route]:
         ("DELETE", "/rest/thread/delete_thread_by_entry_uuid", asking.delete, "delete"),
         ("GET", "/api/auth/session", session.session, "session"),
         ("GET", "/search/new", session.page, None),
+        ("GET", "/rest/rate-limit/all", limits.all, "quota"),
+        ("GET", "/rest/rate-limit/status", limits.status, "quota"),
+        ("GET", "/rest/models/config", limits.models, "models"),
+        ("POST", "/rest/uploads/create_upload_url", upload.create, "upload"),
+        ("POST", "/rest/uploads/batch_create_upload_urls", upload.create_batch, "upload"),
+        ("POST", "/rest/sse/attachment_processing/subscribe", upload.process, "process"),
+        ("POST", "/_storage/s3/", storage.s3, "storage"),
+        ("POST", "/_storage/v1_1/sandbox/image/upload", storage.cloudinary, "storage"),
+        ("POST", "/v1", solver.solve, "solve"),
+        ("GET", "/", solver.ready, None),
+        ("GET", "/health", solver.health, None),
+        ("POST", "/ntfy/{topic}", message.publish, "notify"),
+        ("PUT", "/ntfy/{topic}", message.publish, "notify"),
+        ("POST", "/ntfy", message.publish_json, "notify"),
+        ("POST", "/ntfy/", message.publish_json, "notify"),
+        ("POST", "/", message.publish_json, "notify"),
     )
     return [
         Route(path, backend.guarded(handler, call), methods=[method]) for method, path, handler, call in table
@@ -170,7 +193,7 @@ def build_app(
         *_sonar_routes(SonarDoor(world)),
         _route("/v1/models", catalog.models, "GET"),
         _route("/search", catalog.search, "POST"),
-        *ControlDoor(world).routes(),
+        *ControlDoor(world, WebControl(backend).routes(), backend.live.forget_peaks).routes(),
     ]
     return Stamp(
         Starlette(routes=routes, lifespan=lifespan, exception_handlers={404: _unknown, 405: _wrong_method}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -14,12 +14,17 @@ from starlette.routing import Route
 
 from sandbox.bodies import read_json
 from sandbox.faults import FAULTS
+from sandbox.markers import ALL
 from sandbox.runs import look
 from sandbox.scenarios import MARKERS
+from sandbox.web.faults import WEB_FAULTS
 from sandbox.wire import refusal, reply
-from sandbox.world import MODES, QueuedFault, Refused, World
+from sandbox.world import CALLS, MODES, QueuedFault, Refused, World, faults_of
 
 _PAGE = 1000
+
+
+Opened = Callable[[Request], Awaitable[Response]]
 
 
 def _check_local(request: Request) -> None:
@@ -38,7 +43,7 @@ def _check_json(request: Request) -> None:
         raise Refused(refusal(415, "invalid_request", "send application/json"))
 
 
-def _local(handler: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+def _local(handler: Opened) -> Opened:
     async def endpoint(request: Request) -> Response:
         try:
             _check_local(request)
@@ -50,47 +55,63 @@ def _local(handler: Callable[[Request], Awaitable[Response]]) -> Callable[[Reque
     return endpoint
 
 
-def _bad(message: str) -> Refused:
+def bad(message: str) -> Refused:
     return Refused(refusal(400, "invalid_request", message))
 
 
 def _queued(given: Any) -> QueuedFault:
     if not isinstance(given, dict) or not {"fault"} <= set(given) <= {"fault", "phase", "api", "times"}:
-        raise _bad("fail_next takes fault, and may take phase, api and times")
+        raise bad("fail_next takes fault, and may take phase, api and times")
     fault, phase, api = (str(given.get(name, "any")) for name in ("fault", "phase", "api"))
     times = given.get("times", 1)
-    if fault not in FAULTS:
-        raise _bad(f"unknown fault {fault!r}")
-    if phase not in ("any", "submit", "late", "poll", "cancel", "list"):
-        raise _bad(f"unknown phase {phase!r}")
-    if api not in ("any", "agent", "sonar") or type(times) is not int or times < 1:
-        raise _bad("api is any, agent or sonar, and times at least 1")
+    if fault not in FAULTS and fault not in WEB_FAULTS:
+        raise bad(f"unknown fault {fault!r}")
+    if phase not in ("any", *CALLS):
+        raise bad(f"unknown phase {phase!r}")
+    if api not in ("any", *ALL) or type(times) is not int or times < 1:
+        raise bad("api is any, agent, sonar or web, and times at least 1")
+    if api in ALL and fault not in faults_of(api):
+        raise bad(f"{api} knows no fault {fault!r}")
     return QueuedFault(fault, phase, api, times)
+
+
+def _check_settings(chosen: dict[str, Any]) -> None:
+    if chosen["mode"] not in MODES:
+        raise bad(f"mode is one of {', '.join(MODES)}")
+    for name in ("seconds", "chat_seconds"):
+        value = chosen[name]
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 86400:
+            raise bad(f"{name} is a number from 0 to 86400")
+    if not isinstance(chosen["web_version"], str):
+        raise bad("web_version is a text")
 
 
 class ControlDoor:
     """What happened so far, and what shall happen next."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(
+        self, world: World, more: Sequence[tuple[str, Opened, str]], forget: Callable[[], None]
+    ) -> None:
+        """`more` are further routes; `forget` is called at a reset."""
+        self._world, self._more, self._forget = world, more, forget
         self._first_settings = (world.mode, world.seconds, world.chat_seconds)
 
     def routes(self) -> list[Route]:
-        table: tuple[tuple[str, Callable[[Request], Awaitable[Response]], str], ...] = (
+        table: tuple[tuple[str, Opened, str], ...] = (
             ("/_sandbox", self._settings, "GET"),
             ("/_sandbox/counts", self._counts, "GET"),
             ("/_sandbox/jobs", self._jobs, "GET"),
             ("/_sandbox/markers", self._markers, "GET"),
             ("/_sandbox/settings", self._set, "POST"),
             ("/_sandbox/reset", self._reset, "POST"),
+            *self._more,
         )
         return [Route(path, _local(handler), methods=[method]) for path, handler, method in table]
 
     async def _settings(self, _: Request) -> Response:
         world = self._world
         queued = [asdict(fault) for fault in world.queued]
-        found = {"pid": os.getpid(), "mode": world.mode, "seconds": world.seconds, "fail_next": queued}
-        return reply(200, found)
+        return reply(200, {"pid": os.getpid(), **world.settings(), "fail_next": queued})
 
     async def _counts(self, _: Request) -> Response:
         names = ("api", "idempotency_key", "question", "received", "accepted")
@@ -115,21 +136,18 @@ class ControlDoor:
         return reply(200, {name: marker.meaning for name, marker in MARKERS.items()})
 
     async def _set(self, request: Request) -> Response:
-        """Takes any of `mode`, `seconds` and `fail_next` (one fault, a list of them, or [] to clear)."""
+        """Takes any setting, and `fail_next` (one fault, a list of them, or [] to clear)."""
         world = self._world
         given = await read_json(request)
-        if not isinstance(given, dict) or set(given) - {"mode", "seconds", "fail_next"}:
-            raise _bad("settings are mode, seconds and fail_next")
-        mode, seconds = given.get("mode", world.mode), given.get("seconds", world.seconds)
-        if mode not in MODES:
-            raise _bad(f"mode is one of {', '.join(MODES)}")
-        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= 86400:
-            raise _bad("seconds is a number from 0 to 86400")
-        faults = given.get("fail_next")
+        if not isinstance(given, dict) or set(given) - {*world.settings(), "fail_next"}:
+            raise bad(f"settings are {', '.join(world.settings())} and fail_next")
+        faults = given.pop("fail_next", None)
+        chosen = {**world.settings(), **given}
+        _check_settings(chosen)
         added = [
             _queued(fault) for fault in (faults if isinstance(faults, list) else [faults] if faults else [])
         ]
-        world.mode, world.seconds = mode, seconds
+        world.change(chosen)
         world.queued = [] if faults == [] else [*world.queued, *added]
         world.save()
         return await self._settings(request)
@@ -137,5 +155,6 @@ class ControlDoor:
     async def _reset(self, request: Request) -> Response:
         """Forgets jobs and counters, and goes back to the settings of the start."""
         self._world.store.clear()
+        self._forget()
         self._world.load(*self._first_settings)
         return await self._settings(request)

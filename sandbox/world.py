@@ -101,6 +101,11 @@ class World:
         names = ("mode", "seconds", "chat_seconds", "web_version")
         return {name: getattr(self, name) for name in names}
 
+    def change(self, settings: dict[str, Any]) -> None:
+        """Sets what `settings` returned, changed."""
+        for name, value in settings.items():
+            setattr(self, name, value)
+
     def save(self) -> None:
         queued = [asdict(fault) for fault in self.queued]
         self.store.set("settings", json.dumps({**self.settings(), "queued": queued}))

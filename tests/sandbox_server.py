@@ -60,6 +60,14 @@ class Counts:
         """Runs that the Agent API made for exactly this question."""
         return sum(row.accepted for row in self.submissions if (row.api, row.question) == ("agent", question))
 
+    def web_asks(self, question: str) -> int:
+        """Asks of the web backend with exactly this question (the last thing the user said) that arrived."""
+        return sum(row.received for row in self.submissions if (row.api, row.question) == ("web", question))
+
+    def web_entries(self, question: str) -> int:
+        """Entries that the web backend made for exactly this question."""
+        return sum(row.accepted for row in self.submissions if (row.api, row.question) == ("web", question))
+
     def sonar_submissions(self, key: str) -> int:
         """POSTs to the asynchronous Sonar API with this idempotency key that reached the sandbox."""
         return sum(
@@ -74,15 +82,27 @@ class Counts:
 
 
 class SandboxServer:
-    """Starts, stops, kills and questions one sandbox. `seconds` is the usual length of a run."""
+    """Starts, stops, kills and questions one sandbox.
+
+    `seconds` is the usual length of a run, `chat_seconds` that of a web chat answer (else 3, or `seconds`
+    where that is less). `token` is the web session of a healthy Max account.
+    """
 
     key = "pplx-sandbox"
+    token = "sandbox-max-tester"
 
     def __init__(
-        self, database: Path, *, seconds: float | None = 0.3, mode: str | None = None, port: int | None = None
+        self,
+        database: Path,
+        *,
+        seconds: float | None = 0.3,
+        chat_seconds: float | None = None,
+        mode: str | None = None,
+        port: int | None = None,
     ) -> None:
         self.database = database
         self.seconds = seconds
+        self.chat_seconds = chat_seconds
         self.mode = mode
         self.port = port or free_port()
         self._process: subprocess.Popen[bytes] | None = None
@@ -105,6 +125,8 @@ class SandboxServer:
         command += ["--port", str(self.port)]
         if self.seconds is not None:
             command += ["--seconds", str(self.seconds)]
+        if self.chat_seconds is not None:
+            command += ["--chat-seconds", str(self.chat_seconds)]
         return command + (["--mode", self.mode] if self.mode else [])
 
     def start(self) -> None:
@@ -169,11 +191,11 @@ class SandboxServer:
             return json.load(answer)
 
     def settings(self, **values: Any) -> None:
-        """Sets any of `mode`, `seconds` and `fail_next` at run time."""
+        """Sets any of `mode`, `seconds`, `chat_seconds`, `web_version` and `fail_next` at run time."""
         self.control("settings", values)
 
     def fail_next(self, fault: str, *, phase: str = "any", api: str = "any", times: int = 1) -> None:
-        """The next `times` calls of a phase (submit, late, poll, cancel, list) meet a fault."""
+        """The next `times` calls of a phase (submit, late, poll, cancel, session, quota…) meet a fault."""
         self.settings(fail_next={"fault": fault, "phase": phase, "api": api, "times": times})
 
     def reset(self) -> None:
@@ -184,6 +206,32 @@ class SandboxServer:
         found = self.control("counts")
         rows = tuple(Submission(**row) for row in found["submissions"])
         return Counts(rows, found["totals"], found["calls"])
+
+    def web(self) -> dict[str, Any]:
+        """The web backend's accounts with their counters, and how many streams are open, and were at most."""
+        found: dict[str, Any] = self.control("web")
+        return found
+
+    def order(self, account: str, **orders: Any) -> None:
+        """Changes one web account: standing, tier, flags, slots, remaining_pro, remaining_research, retired,
+        added, substitutes, forgotten."""
+        self.control("web/account", {"account": account, **orders})
+
+    def web_requests(self, path: str = "") -> list[dict[str, Any]]:
+        """The newest thousand requests to the web backend, newest first; `path` may end in `*`. `ended_at` is
+        None while the answer lasts, `ending` is done, cut (by the sandbox) or left (by the client)."""
+        found: list[dict[str, Any]] = self.control(f"web/requests?path={path}")["requests"]
+        return found
+
+    def web_entries(self) -> list[dict[str, Any]]:
+        """The newest thousand asks that the web backend accepted, newest first."""
+        found: list[dict[str, Any]] = self.control("web/entries")["entries"]
+        return found
+
+    def messages(self, topic: str = "") -> list[dict[str, Any]]:
+        """What was published to the ntfy sink, in order."""
+        found: list[dict[str, Any]] = self.control(f"web/messages?topic={topic}")["messages"]
+        return found
 
     def jobs(self) -> list[dict[str, Any]]:
         """The newest thousand jobs with their state, polls and cancels, newest first."""

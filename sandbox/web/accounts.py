@@ -17,7 +17,18 @@ Tier = Literal["free", "pro", "max"]
 Standing = Literal["active", "expired", "rejected", "forbidden", "blocked", "challenged"]
 TIERS: tuple[Tier, ...] = get_args(Tier)
 STANDINGS: tuple[Standing, ...] = get_args(Standing)
-FLAGS = ("limited", "busy", "walled", "gated", "docs", "flaky", "restless", "chunked", "unsolved")
+FLAGS = (
+    "limited",
+    "busy",
+    "walled",
+    "gated",
+    "docs",
+    "flaky",
+    "restless",
+    "chunked",
+    "unsolved",
+    "halfsolved",
+)
 
 _BEGINNING = "sandbox-"
 _NUMBERED = re.compile(r"(rotating|slots|left)(\d{0,9})", re.ASCII)

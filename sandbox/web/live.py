@@ -33,7 +33,7 @@ class Live:
     def leave(self, account: str) -> None:
         self.open[account] -= 1
 
-    def reset_peaks(self) -> None:
+    def forget_peaks(self) -> None:
         self.peak = Counter(self.open)
         self.peak_total = self.total
 

@@ -109,7 +109,7 @@ class Blocks:
             return []
         write = _patched if self.shape.patches else _whole
         parts = [*self._work(before, now), *self._text(before, now), *self._assets(before, now)]
-        return [write(part) for part in parts] + self._media(before, now)
+        return [write(part) for part in parts if part.now != part.before] + self._media(before, now)
 
     def snapshot(self, now: Stage, *, last: bool) -> list[Document]:
         """Everything at a stage, materialised: the last frame, and the first one after a reconnect."""
