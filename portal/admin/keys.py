@@ -25,7 +25,8 @@ from portal.services.keys import (
 )
 
 Judged = TypeVar("Judged")
-LIMITS = ("monthly_cap", "requests_per_minute", "parallel_runs")
+LIMITS = ("monthly_cap", "requests_per_minute", "parallel_runs", "chats_per_day")
+CHAT = ("prompt_policy", "client_profile", "sources_footer")
 
 
 class KeyForm(forms.ModelForm):  # type: ignore[type-arg]  # generic only in the stubs
@@ -38,7 +39,7 @@ class KeyForm(forms.ModelForm):  # type: ignore[type-arg]  # generic only in the
 
     class Meta:
         model = ApiKey
-        fields = ("name", "networks", *LIMITS)
+        fields = ("name", "networks", *LIMITS, *CHAT)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -64,7 +65,7 @@ class NewKeyForm(KeyForm):
 
     class Meta:
         model = ApiKey
-        fields = ("user", "name", "scopes", "expires_at", "networks", *LIMITS)
+        fields = ("user", "name", "scopes", "expires_at", "networks", *LIMITS, *CHAT)
 
     def clean_expires_at(self) -> Any:
         return judged(checked_expiry, self.cleaned_data["expires_at"])
@@ -90,7 +91,7 @@ class ApiKeyAdmin(KeptAdmin):
     search_fields = ("name", "public_id", "user__email")
     actions = ("revoke", "rotate")
     fields = (
-        "user", "name", "public_id", "scope_names", "networks", *LIMITS,
+        "user", "name", "public_id", "scope_names", "networks", *LIMITS, *CHAT,
         "expires_at", "created_at", "last_used_at", "revoked_at",
     )  # fmt: skip
     readonly_fields = (

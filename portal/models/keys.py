@@ -18,6 +18,20 @@ class Scope(models.TextChoices):
     MCP_URL = "mcp:url", "mcp:url"
 
 
+class PromptPolicy(models.TextChoices):
+    """How chat treats the system prompts that come with a key (proxy-contract §5)."""
+
+    FILTER = "filter", "filter: keep the lines of the whitelist"
+    FORWARD = "forward", "forward: send them as they are"
+    CUSTOM = "custom", "custom: the portal's own text in their place"
+
+
+class ClientProfile(models.TextChoices):
+    DETECT = "", "detect"
+    GENERIC = "generic"
+    LOBEHUB = "lobehub", "LobeHub"
+
+
 class ApiKey(models.Model):
     """`digest` is HMAC-SHA256 of the secret; the secret itself is nowhere (SPEC 2.2)."""
 
@@ -32,6 +46,11 @@ class ApiKey(models.Model):
     requests_per_minute = models.PositiveIntegerField(null=True, blank=True)
     parallel_runs = models.PositiveIntegerField(null=True, blank=True)
     chats_per_day = models.PositiveIntegerField(null=True, blank=True)
+    prompt_policy = models.CharField(max_length=7, choices=PromptPolicy, default=PromptPolicy.FILTER)
+    client_profile = models.CharField(
+        max_length=7, choices=ClientProfile, blank=True, default=ClientProfile.DETECT
+    )
+    sources_footer = models.BooleanField(default=False, help_text="List the sources behind chat answers.")
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     last_used_at = models.DateTimeField(null=True, editable=False)
     revoked_at = models.DateTimeField(null=True, blank=True, editable=False)

@@ -18,11 +18,11 @@ from django.utils import timezone
 from django.utils.crypto import constant_time_compare, salted_hmac
 
 from portal.models.fields import MOST, is_amount
-from portal.models.keys import ApiKey, Scope
+from portal.models.keys import ApiKey, ClientProfile, PromptPolicy, Scope
 from portal.models.users import User
 from portal.services import audit
 from portal.services.errors import Invalid
-from portal.services.principal import Principal
+from portal.services.principal import ChatTerms, Principal
 from portal.wire.errors import Forbidden
 from portal.wire.ids import KeyText, new_key, parse_key
 
@@ -46,11 +46,18 @@ def create_key(
     monthly_cap: Decimal | None = None,
     requests_per_minute: int | None = None,
     parallel_runs: int | None = None,
+    chats_per_day: int | None = None,
+    prompt_policy: str = PromptPolicy.FILTER,
+    client_profile: str = ClientProfile.DETECT,
+    sources_footer: bool = False,
     actor: Principal | None = None,
 ) -> tuple[ApiKey, str]:
     """A new key, and its text, which is shown now and never again. Raises Invalid."""
     _check_limits(
-        monthly_cap=monthly_cap, requests_per_minute=requests_per_minute, parallel_runs=parallel_runs
+        monthly_cap=monthly_cap,
+        requests_per_minute=requests_per_minute,
+        parallel_runs=parallel_runs,
+        chats_per_day=chats_per_day,
     )
     text = new_key()
     key = ApiKey(
@@ -64,6 +71,10 @@ def create_key(
         monthly_cap=monthly_cap,
         requests_per_minute=requests_per_minute,
         parallel_runs=parallel_runs,
+        chats_per_day=chats_per_day,
+        prompt_policy=PromptPolicy(prompt_policy),
+        client_profile=ClientProfile(client_profile),
+        sources_footer=sources_footer,
     )
     key.save(force_insert=True)
     audit.record(actor, "key.created", _target(key), name=key.name, user=user.email, scopes=key.scopes)
@@ -88,6 +99,9 @@ def rotate_key(key: ApiKey, *, actor: Principal | None = None) -> tuple[ApiKey, 
         requests_per_minute=key.requests_per_minute,
         parallel_runs=key.parallel_runs,
         chats_per_day=key.chats_per_day,
+        prompt_policy=key.prompt_policy,
+        client_profile=key.client_profile,
+        sources_footer=key.sources_footer,
     )
     fresh.save(force_insert=True)
     audit.record(actor, "key.rotated", _target(fresh), before=_target(key))
@@ -252,4 +266,11 @@ def _speaks_for(key: ApiKey, address: str | None, request_id: str) -> Principal:
         request_id=request_id,
         user_limit=key.user.requests_per_minute,
         key_limit=key.requests_per_minute,
+        chat=ChatTerms(
+            prompt_policy=key.prompt_policy,
+            client=key.client_profile,
+            sources_footer=key.sources_footer,
+            key_daily=key.chats_per_day,
+            user_daily=key.user.chats_per_day,
+        ),
     )

@@ -1,8 +1,9 @@
-"""Requests per minute, of a user and of a key, exact over all processes (SPEC 2.4, 10.6).
+"""Requests per minute and chats per day, of a user and of a key, exact over all processes (SPEC 2.4, 10.6).
 
 A limit counts in fixed minutes. The counts live in one Redis script where there is a Redis, else,
 and while it is away, in the database; a request counts in all of its windows or, refused, in none.
-Nothing is asked of either for a caller without limits.
+Nothing is asked of either for a caller without limits. Chats are always counted in the database, in the
+transaction that starts the chat: one that does not start counts nothing.
 """
 
 from __future__ import annotations
@@ -11,21 +12,23 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
 
 from django.conf import settings
 from django.db import connection, transaction
+from django.db.models import F
 from django.utils import timezone
 from redis import Redis, RedisError
 
 from portal.models.system import RateWindow
 from portal.services.principal import Principal
-from portal.wire.errors import rate_limited
+from portal.wire.errors import RateLimited, rate_limited
 
 log = logging.getLogger(__name__)
 
 MINUTE = timedelta(minutes=1)
+DAY = timedelta(days=1)
 REDIS_PATIENCE = 0.5
 REDIS_REST = 5.0
 """Seconds to wait for an answer, and before a Redis that gave none is asked again."""
@@ -55,7 +58,7 @@ _redis_away_until = 0.0
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What is counted: `user:7` may make `limit` requests a minute."""
+    """What is counted: `user:7` may make `limit` requests a minute, `chat:user:7` so many chats a day."""
 
     subject: str
     limit: int
@@ -106,6 +109,48 @@ def admit_request(principal: Principal) -> LimitState:
     left = [(window.limit - count, window.limit) for window, count in zip(windows, counts, strict=True)]
     remaining, limit = min(left)
     return LimitState(limit, remaining, reset)
+
+
+def count_chat(who: Principal) -> None:
+    """Count a chat in today's windows (UTC), in the caller's transaction. Raises RateLimited."""
+    windows = [Window(subject, limit) for subject, limit in _daily(who) if limit is not None]
+    if not windows:
+        return
+    now = timezone.now()
+    today = _day(now)
+    try:
+        _count_in_database(windows, today)
+    except _Full as full:
+        seconds = int((today + DAY - now).total_seconds()) + 1
+        raise RateLimited(
+            f"The limit of {windows[full.place].limit:,} chats a day is reached.",
+            code="rate_limit_exceeded",
+            headers={"Retry-After": str(seconds), "x-should-retry": "false"},
+        ) from None
+
+
+def uncount_chat(user_id: int, key_id: int | None, started_at: datetime) -> None:
+    """Take back a chat that gave nothing, from the windows it was counted in, if it was."""
+    subjects = [_of_user(user_id), *([] if key_id is None else [_of_key(key_id)])]
+    rows = RateWindow.objects.filter(subject__in=subjects, starts_at=_day(started_at), count__gt=0)
+    rows.update(count=F("count") - 1)
+
+
+def _daily(who: Principal) -> list[tuple[str, int | None]]:
+    of_key = [] if who.key_id is None else [(_of_key(who.key_id), who.chat.key_daily)]
+    return [*of_key, (_of_user(who.user_id), who.chat.user_daily)]
+
+
+def _of_key(key_id: int) -> str:
+    return f"chat:key:{key_id}"
+
+
+def _of_user(user_id: int) -> str:
+    return f"chat:user:{user_id}"
+
+
+def _day(moment: datetime) -> datetime:
+    return moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def _windows(who: Principal) -> list[Window]:
@@ -160,6 +205,6 @@ def _count_row(place: int, window: Window, start: datetime) -> int:
     if row is None:
         raise _Full(place)
     if row[0] == 1:
-        # The first of its minute clears away the minutes before: one row stays for each subject.
+        # The first of its window clears away those before: one row stays for each subject.
         RateWindow.objects.filter(subject=window.subject, starts_at__lt=start).delete()
     return int(row[0])

@@ -11,6 +11,18 @@ USER_SCOPES = frozenset({Scope.RESEARCH.value, Scope.CHAT.value, Scope.FILES.val
 
 
 @dataclass(frozen=True, slots=True)
+class ChatTerms:
+    """How this caller chats: the key's prompt policy and client ("" is detected), whether answers list
+    their sources, and how many chats a day the key and the user may start, None while none is set."""
+
+    prompt_policy: str = "filter"
+    client: str = ""
+    sources_footer: bool = False
+    key_daily: int | None = None
+    user_daily: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Principal:
     """A user, and the API key that speaks for them; no key for sessions and commands.
 
@@ -28,6 +40,7 @@ class Principal:
     request_id: str = ""
     user_limit: int | None = None
     key_limit: int | None = None
+    chat: ChatTerms = ChatTerms()
 
 
 def principal_of(user: User, *, address: str | None = None, request_id: str = "") -> Principal:
@@ -40,4 +53,5 @@ def principal_of(user: User, *, address: str | None = None, request_id: str = ""
         address=address,
         request_id=request_id,
         user_limit=user.requests_per_minute,
+        chat=ChatTerms(user_daily=user.chats_per_day),
     )
