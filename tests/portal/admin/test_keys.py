@@ -28,6 +28,7 @@ def test_it_makes_a_key_that_is_shown_once(site: Site) -> None:
         user=user.email,
         name="ci",
         scopes=["chat", "research"],
+        prompt_policy="forward",
         networks="192.0.2.7, 10.0.0.0/8",
         monthly_cap="2.5",
         requests_per_minute="60",
@@ -42,6 +43,7 @@ def test_it_makes_a_key_that_is_shown_once(site: Site) -> None:
     assert key.networks == ["192.0.2.7/32", "10.0.0.0/8"]
     assert key.expires_at == datetime(2099, 1, 31, 12, tzinfo=UTC)
     assert key.monthly_cap == Decimal("2.5")
+    assert who.chat.prompt_policy == "forward"
     assert audited(site, "key.created")
     assert text not in str(Session.objects.values_list("session_data")) + str(answer.cookies)
     assert text not in site.look(ApiKey).text
@@ -65,7 +67,7 @@ def test_it_makes_a_key_that_is_shown_once(site: Site) -> None:
     ],
 )
 def test_it_says_what_is_wrong_with_a_key(site: Site, wrong: dict[str, object]) -> None:
-    good = {"user": somebody().email, "name": "ci", "scopes": ["chat"]}
+    good = {"user": somebody().email, "name": "ci", "scopes": ["chat"], "prompt_policy": "filter"}
 
     answer = site.add(ApiKey, **(good | wrong))
 
