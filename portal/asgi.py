@@ -23,6 +23,7 @@ from portal.embedded import Embedded, FolderInUse, PortTaken  # noqa: E402
 from portal.live import consumer, publish  # noqa: E402
 from portal.running.preparation import NotReady  # noqa: E402
 from portal.urls import doors  # noqa: E402
+from proxy.upstream import transport  # noqa: E402
 
 page_socket: Any = AllowedHostsOriginValidator(
     CookieMiddleware(SessionMiddleware(AuthMiddleware(consumer.PageSocket.as_asgi())))
@@ -54,4 +55,5 @@ async def lifespan(receive: Any, send: Any) -> None:
     await receive()
     publish.use_loop(None)
     await asyncio.to_thread(parts.stop)
+    await transport.close_clients()
     await send({"type": "lifespan.shutdown.complete"})

@@ -14,4 +14,4 @@ app = Celery("sonde")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 # Requests run in threads of their own, where only the default application is found.
 app.set_default()
-app.autodiscover_tasks(["research"])
+app.autodiscover_tasks(["proxy", "research"])

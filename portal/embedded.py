@@ -20,6 +20,7 @@ from portal.http import HTTPError, async_client
 from portal.running import preparation
 from portal.running.parts import Beat, Part, Worker
 from portal.services import network, upstreams
+from proxy.services import keepalive, sessions
 from research.services import moves
 
 LOCK_FILE = "sonde.lock"
@@ -156,7 +157,9 @@ class Embedded:
         preparation.check()
         if upstreams.serves_sandbox():
             self._start(Sandbox())
+        sessions.ensure_sandbox_account()
         if not settings.CLUSTER:
+            keepalive.check_all_soon()
             # This process has the folder to itself: leases in it were left by one that died.
             moves.release_all_leases()
             self._start(Worker(WORKER_THREADS))

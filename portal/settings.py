@@ -403,6 +403,8 @@ CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
 CELERY_BEAT_SCHEDULE = {
     "sweep": {"task": "research.sweep", "schedule": 1.0, "options": {"expires": 5, "queue": "drive"}},
     "tidy": {"task": "research.tidy", "schedule": 3600.0, "options": {"expires": 600, "queue": "maint"}},
+    "care": {"task": "proxy.care", "schedule": 5.0, "options": {"expires": 5, "queue": "maint"}},
+    "discover": {"task": "proxy.discover", "schedule": 300.0, "options": {"expires": 60, "queue": "maint"}},
 }
 CELERY_TASK_QUEUES = (Queue("drive"), Queue("maint"))
 CELERY_TASK_DEFAULT_QUEUE = "drive"

@@ -14,3 +14,10 @@ class ProxyConfig(AppConfig):
         for module in ("accounts", "catalog", "chats"):
             import_module(f"proxy.models.{module}")
         super().import_models()
+
+    def ready(self) -> None:
+        # The portal below does not know what else can hold a credential.
+        from portal.services import upstreams  # noqa: PLC0415  # settings are read by now
+        from proxy.services import sessions  # noqa: PLC0415
+
+        upstreams.add_source(sessions.has_live_account)

@@ -27,9 +27,12 @@ from portal.http import HTTPError, Response, async_client
 from portal.models.system import Credential, Heartbeat
 from portal.models.users import User
 from portal.running.preparation import needs_migration
-from portal.services import ledger_guard, network, sealing, upstreams
+from portal.running.secrets import sealed_places
+from portal.services import ledger_guard, network, notify, sealing, upstreams
 from portal.wire.redact import redact
 from portal.wire.version import VERSION
+from proxy.models.accounts import WebAccount
+from proxy.services.accounts import pool
 
 PATIENCE = 5.0
 """Seconds any answer may take."""
@@ -157,16 +160,17 @@ def sweeper() -> Findings:
 
 def encryption() -> Findings:
     """Every sealed secret opens, and is sealed with the first key."""
-    rows = [row for row in Credential.objects.all() if row.sealed]
-    for row in rows:
+    secrets = old = 0
+    for model, field, pk in sealed_places():
+        row = model._default_manager.get(pk=pk)
+        secrets, old = secrets + 1, old + (not sealing.is_current(getattr(row, field)))
         try:
-            sealing.unseal(row, "sealed")
+            sealing.unseal(row, field)
         except sealing.SealError as error:
             yield Verdict.WRONG, str(error)
-    old = sum(not sealing.is_current(row.sealed) for row in rows)
     if old:
         yield Verdict.HINT, f"{old} secrets are sealed with a former key: manage.py rotate_keys"
-    yield Verdict.OK, f"{len(rows)} secrets, key {sealing.ring().first_id!r}"
+    yield Verdict.OK, f"{secrets} secrets, key {sealing.ring().first_id!r}"
     if settings.CLUSTER and (Path(settings.DATA_DIR) / "encryption.keys").exists():
         yield (
             Verdict.HINT,
@@ -185,6 +189,28 @@ def upstream() -> Findings:
         yield Verdict.HINT, "the sandbox runs while the portal does"
     else:
         yield from _judge_upstream(api)
+
+
+def web_sessions() -> Findings:
+    for account in WebAccount.objects.exclude(import_problem=""):
+        yield Verdict.WRONG, f"{account}: {account.import_problem}"
+    accounts = [account for account in pool() if account.jar]
+    if not accounts:
+        yield Verdict.HINT, "there is none: chat needs one (manage.py set_cookie, or PPLX_COOKIE)"
+    for account in accounts:
+        usable = account.enabled and account.health != WebAccount.Health.EXPIRED
+        reason = f": {account.health_reason}" if account.health_reason else ""
+        state = account.health if account.enabled else "switched off"
+        yield Verdict.OK if usable else Verdict.WRONG, f"{account} ({account.tier}) is {state}{reason}"
+
+
+def alerts() -> Findings:
+    if problem := notify.problem():
+        yield Verdict.WRONG, problem
+    elif notify.topic():
+        yield Verdict.OK, f"go to {settings.NTFY_URL}"
+    else:
+        yield Verdict.HINT, "nobody is told when a session expires: set NTFY_TOPIC"
 
 
 def disk() -> Findings:
@@ -229,6 +255,8 @@ LOOKS: dict[str, Callable[[], Findings]] = {
     "channel layer": channel_layer,
     "sweeper": sweeper,
     "upstream": upstream,
+    "web sessions": web_sessions,
+    "alerts": alerts,
     "disk": disk,
     "retention": retention,
     "address": address,

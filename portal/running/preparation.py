@@ -19,6 +19,7 @@ from portal.models.users import User
 from portal.services import credentials, keys, ledger_guard, users
 from portal.services.errors import Invalid
 from portal.wire.redact import redact
+from proxy.services import sessions
 
 Say = Callable[[str], None]
 TURN = 7_663_633
@@ -106,6 +107,10 @@ def import_environment() -> None:
     """Take over the credentials that the environment holds. Errors: NotReady, SealError."""
     if settings.SONDE_UPSTREAM != "sandbox":
         credentials.import_from_environment()
+        try:
+            sessions.import_from_environment()
+        except Invalid as error:
+            raise NotReady(f"PPLX_COOKIE: {error}") from None
     if settings.PPLX_PROXY_API_KEY:
         admin = User.objects.filter(is_staff=True, is_active=True).order_by("pk").first()
         try:

@@ -114,9 +114,9 @@ def note_fault(account_id: int, fault: Fault, jar_version: int | None = None) ->
         return
     if effect.check or effect.health is None:
         suspect(account)
+        ring_after_commit(CARE)
     else:
         trouble(account, Health(effect.health), fault)
-    ring_after_commit(CARE)
 
 
 def suspect(account: WebAccount) -> None:

@@ -7,17 +7,14 @@ time: each row is done or not done, and says by its key id which.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 from django.db.models import Model
 
-from portal.models.system import Credential
+from portal.running.secrets import sealed_places
 from portal.services import audit, sealing
-
-SEALED: tuple[tuple[type[Model], str], ...] = ((Credential, "sealed"),)
 
 
 class Command(BaseCommand):
@@ -32,13 +29,6 @@ class Command(BaseCommand):
         except sealing.SealError as error:
             raise CommandError(f"{error}; {done} were sealed anew before it") from None
         self.stdout.write(f"key {sealing.ring().first_id!r}: {done} sealed anew, {kept} were already")
-
-
-def sealed_places() -> Iterator[tuple[type[Model], str, int]]:
-    for model, field in SEALED:
-        rows = model._default_manager.exclude(**{field: ""}).order_by("pk")
-        for pk in rows.values_list("pk", flat=True):
-            yield model, field, pk
 
 
 @transaction.atomic
