@@ -79,7 +79,13 @@ def test_it_changes_name_and_limits_only(site: Site) -> None:
     key, text = create_key(somebody(), name="old", scopes=["chat"])
 
     site.change(
-        key, name="new", networks="192.0.2.0/24", monthly_cap="5", user=site.admin.pk, scopes=["admin"]
+        key,
+        name="new",
+        networks="192.0.2.0/24",
+        monthly_cap="5",
+        prompt_policy="filter",
+        user=site.admin.pk,
+        scopes=["admin"],
     )
 
     fresh = ApiKey.objects.get(pk=key.pk)
