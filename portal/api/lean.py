@@ -2,13 +2,17 @@
 
 A request is read on the event loop, answered whole in one thread of the database pool, and
 written on the event loop again. No middleware, no DRF dispatch, no thread made per request. They
-share the rest of the house's plumbing: its authentication, its error shapes, its limits.
+share the rest of the house's plumbing: its authentication, its error shapes, its limits. Where the
+answer takes its time, the thread only lets the caller in, and the event loop makes the answer
+(`portal.api.streaming`).
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -20,18 +24,26 @@ from portal.api.auth import authenticate, require_scope
 from portal.api.bodies import check_content_type, read_json
 from portal.api.cors import cors_headers
 from portal.api.handler import nothing_here, problem_of
+from portal.api.streaming import (
+    STREAM_HEADERS,
+    ClientLeft,
+    Message,
+    Receive,
+    Send,
+    Stream,
+    Wire,
+    stopping,
+    while_present,
+)
 from portal.api.threads import run_in_database
 from portal.services.limits import admit_request
 from portal.services.principal import Principal
 from portal.wire.errors import BadRequest, MethodNotAllowed, Problem, TooLarge
 from portal.wire.ids import accept_request_id
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-
 LARGEST_BODY = 1_048_576
 """Bytes of a request body."""
+REST = ":path}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +72,31 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Later:
+    """A plain answer that is still to be made: on the event loop, while the client waits for it."""
+
+    make: Callable[[], Awaitable[Answer]]
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Reply = Answer | Later | Stream
+
+
+@dataclass(frozen=True, slots=True)
 class KeyRoute:
     """A door that a key with `scope` opens. `door` runs in a database thread."""
 
     method: str
     path: str
     scope: str
-    door: Callable[[Call, Principal], Answer]
+    door: Callable[[Call, Principal], Reply]
 
-    async def reply(self, call: Call) -> Answer:
+    async def reply(self, call: Call) -> Reply:
         return await run_in_database(partial(self._serve, call))
 
-    def _serve(self, call: Call) -> Answer:
+    def _serve(self, call: Call) -> Reply:
         limits: dict[str, str] = {}
+        answer: Reply
         try:
             who = authenticate(call.headers, call.peer, call.request_id)
             limits.update(admit_request(who).headers)
@@ -91,7 +115,7 @@ class OpenRoute:
     path: str
     door: Callable[[Call], Awaitable[Answer]]
 
-    async def reply(self, call: Call) -> Answer:
+    async def reply(self, call: Call) -> Reply:
         return await self.door(call)
 
 
@@ -111,20 +135,27 @@ class Doors:
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         headers = _headers(scope["headers"])
         request_id = accept_request_id(headers.get("x-request-id"))
+        reply: Reply
         try:
-            answer = await self._answer(scope, headers, request_id, receive)
+            reply = await self._reply(scope, headers, request_id, receive)
         except Disconnected:
             return
         except Exception as error:  # whatever it is, it becomes an answer
-            answer = answer_of(problem_of(error, request_id))
+            reply = answer_of(problem_of(error, request_id))
         cors = cors_headers(
             headers.get("origin"), settings.CORS_ORIGINS, preflight=_is_preflight(scope, headers)
         )
-        await _send(answer, {**cors, "X-Request-Id": request_id}, send, with_body=scope["method"] != "HEAD")
+        exchange = _Exchange(receive, send, {**cors, "X-Request-Id": request_id}, request_id)
+        if isinstance(reply, Stream):
+            await exchange.stream(reply)
+        elif isinstance(reply, Later):
+            await exchange.wait(reply)
+        else:
+            await exchange.send_whole(reply, with_body=scope["method"] != "HEAD")
 
-    async def _answer(
+    async def _reply(
         self, scope: Mapping[str, Any], headers: Mapping[str, str], request_id: str, receive: Receive
-    ) -> Answer:
+    ) -> Reply:
         found = self._find(scope["path"])
         methods = _allowed(found)
         if scope["method"] == "OPTIONS":
@@ -187,15 +218,24 @@ def _too_large() -> TooLarge:
 
 
 def _fits(pattern: tuple[str, ...], asked: tuple[str, ...]) -> bool:
+    """`{name}` stands for one part of a path, `{name:path}` at its end for all the rest."""
+    if pattern[-1].endswith(REST) and len(asked) > len(pattern):
+        asked = _folded(pattern, asked)
     return len(pattern) == len(asked) and all(
         part == word or (part.startswith("{") and word != "")
         for part, word in zip(pattern, asked, strict=True)
     )
 
 
+def _folded(pattern: Sequence[str], asked: Sequence[str]) -> tuple[str, ...]:
+    last = len(pattern) - 1
+    return (*asked[:last], "/".join(asked[last:]))
+
+
 def _parts(path: str, asked: str) -> dict[str, str]:
-    pairs = zip(path.split("/"), asked.split("/"), strict=True)
-    return {part[1:-1]: word for part, word in pairs if part.startswith("{")}
+    pattern = path.split("/")
+    pairs = zip(pattern, _folded(pattern, asked.split("/")), strict=True)
+    return {part[1:-1].removesuffix(":path"): word for part, word in pairs if part.startswith("{")}
 
 
 def _allowed(found: Mapping[str, Route]) -> str:
@@ -232,15 +272,58 @@ def _query(raw: bytes) -> dict[str, str]:
         raise BadRequest("The query has too many parameters.") from None
 
 
-async def _send(answer: Answer, extra: Mapping[str, str], send: Send, *, with_body: bool) -> None:
-    length = {"Content-Type": "application/json", "Content-Length": str(len(answer.body))}
-    headers = {
-        **(length if answer.status != 204 else {}),
-        "Cache-Control": "no-store",
-        "X-Content-Type-Options": "nosniff",
-        **answer.headers,
-        **extra,
-    }
-    raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": answer.status, "headers": raw})
-    await send({"type": "http.response.body", "body": answer.body if with_body else b""})
+@dataclass(frozen=True, slots=True)
+class _Exchange:
+    """One request's way back; `extra` are headers that every answer has."""
+
+    receive: Receive
+    send: Send
+    extra: Mapping[str, str]
+    request_id: str
+
+    async def send_whole(self, answer: Answer, *, with_body: bool = True) -> None:
+        length = {"Content-Type": "application/json", "Content-Length": str(len(answer.body))}
+        kind = length if answer.status != 204 else {}
+        await self.send(self._start(answer.status, {**kind, "Cache-Control": "no-store", **answer.headers}))
+        await self.send({"type": "http.response.body", "body": answer.body if with_body else b""})
+
+    async def wait(self, later: Later) -> None:
+        try:
+            async with while_present(self.receive):
+                answer = await later.make()
+        except ClientLeft:
+            return
+        except asyncio.CancelledError:
+            await self.send_whole(answer_of(stopping()))
+            raise
+        except Exception as error:  # whatever it is, it becomes an answer
+            answer = answer_of(problem_of(error, self.request_id))
+        await self.send_whole(replace(answer, headers={**later.headers, **answer.headers}))
+
+    async def stream(self, stream: Stream) -> None:
+        wire = Wire(self.send, self._start(200, {**STREAM_HEADERS, **stream.headers}))
+        try:
+            async with while_present(self.receive, wire.breathe), aclosing(stream.pieces()) as pieces:
+                async for piece in pieces:
+                    await wire.write(piece)
+        except ClientLeft:
+            return
+        except asyncio.CancelledError:
+            await self._fail(wire, stream, stopping())
+            raise
+        except Exception as error:  # whatever it is, it becomes an answer
+            await self._fail(wire, stream, problem_of(error, self.request_id))
+        else:
+            await wire.end()
+
+    async def _fail(self, wire: Wire, stream: Stream, problem: Problem) -> None:
+        """An error of its own while nothing was sent, else the stream's last words."""
+        if wire.begun:
+            return await wire.end(stream.last_words(problem))
+        answer = answer_of(problem)
+        return await self.send_whole(replace(answer, headers={**stream.headers, **answer.headers}))
+
+    def _start(self, status: int, headers: Mapping[str, str]) -> Message:
+        whole = {"X-Content-Type-Options": "nosniff", **headers, **self.extra}
+        raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in whole.items()]
+        return {"type": "http.response.start", "status": status, "headers": raw}

@@ -1,0 +1,128 @@
+"""Answers that take their time: event streams, and plain ones that wait for somebody else.
+
+They are made on the event loop, for as long as the client is there: when it leaves, the making is
+cancelled at that moment, wherever it stands, and cleans up after itself. A server that stops waits
+for them, and cancels them when its grace is over; they then say so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from portal.wire.errors import Problem, Unavailable
+from portal.wire.sse import encode_comment
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+KEEPALIVE_SECONDS = 15.0
+STALLED_SECONDS = 60.0
+"""A client that takes nothing for so long has gone, whatever its connection says."""
+STREAM_HEADERS = {
+    "Content-Type": "text/event-stream",
+    "Cache-Control": "no-cache",
+    "X-Accel-Buffering": "no",
+}
+
+
+class ClientLeft(Exception):
+    """There is nobody to answer any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """An event stream. Each piece is one or more whole records, and goes out in one write.
+
+    While there is no piece, `pieces` may raise: that is an answer of its own, with its status. What it
+    raises later is told by `last_words`, and the stream ends. After `KEEPALIVE_SECONDS` without a piece
+    the stream begins all the same, with a comment: no proxy on the way takes the silence for death.
+    """
+
+    pieces: Callable[[], AsyncGenerator[bytes, None]]
+    last_words: Callable[[Problem], bytes]
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@asynccontextmanager
+async def while_present(
+    receive: Receive, breathe: Callable[[], Awaitable[None]] | None = None
+) -> AsyncIterator[None]:
+    """Run the block until it ends or the client leaves, which cancels it: `ClientLeft`.
+
+    `breathe` is called every `KEEPALIVE_SECONDS`; when it raises `ClientLeft`, that is so.
+    """
+    presence = asyncio.timeout(None)
+    try:
+        async with presence:
+            watch = asyncio.create_task(_watch(receive, presence, breathe))
+            try:
+                yield
+            finally:
+                watch.cancel()
+    except TimeoutError:
+        if presence.expired():
+            raise ClientLeft from None
+        raise
+
+
+async def _watch(
+    receive: Receive, presence: asyncio.Timeout, breathe: Callable[[], Awaitable[None]] | None
+) -> None:
+    waiting = asyncio.ensure_future(receive())
+    try:
+        while True:
+            await asyncio.wait({waiting}, timeout=KEEPALIVE_SECONDS)
+            if waiting.done():
+                if waiting.result()["type"] == "http.disconnect":
+                    break
+                waiting = asyncio.ensure_future(receive())
+            elif breathe is not None:
+                await breathe()
+    except ClientLeft:
+        pass
+    finally:
+        waiting.cancel()
+    presence.reschedule(asyncio.get_running_loop().time())
+
+
+class Wire:
+    """One event stream as the client sees it: `start` is sent before its first piece."""
+
+    def __init__(self, send: Send, start: Message) -> None:
+        self.begun = False
+        self._send = send
+        self._start = start
+        self._wrote_at = 0.0
+        self._writing = False
+
+    async def write(self, piece: bytes) -> None:
+        self._writing = True
+        self._wrote_at = asyncio.get_running_loop().time()
+        if not self.begun:
+            self.begun = True
+            await self._send(self._start)
+        await self._send({"type": "http.response.body", "body": piece, "more_body": True})
+        self._writing = False
+
+    async def breathe(self) -> None:
+        """A comment, when nothing went out for a while. Raises `ClientLeft` for a reader that stalls."""
+        silent = asyncio.get_running_loop().time() - self._wrote_at
+        if self._writing:
+            if silent > STALLED_SECONDS:
+                raise ClientLeft
+        elif silent >= KEEPALIVE_SECONDS / 3:
+            await self.write(encode_comment())
+
+    async def end(self, piece: bytes = b"") -> None:
+        with suppress(OSError):
+            await self._send({"type": "http.response.body", "body": piece, "more_body": False})
+
+
+def stopping() -> Unavailable:
+    """What clients are told whose answer the stopping server gives up."""
+    return Unavailable("The service is restarting: try again in a moment.", headers={"Retry-After": "2"})
