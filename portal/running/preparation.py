@@ -16,10 +16,11 @@ from django.db import OperationalError, connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 
 from portal.models.users import User
-from portal.services import credentials, keys, ledger_guard, users
+from portal.services import credentials, keys, ledger_guard, upstreams, users
 from portal.services.errors import Invalid
 from portal.wire.redact import redact
 from proxy.services import sessions
+from proxy.upstream import transport
 
 Say = Callable[[str], None]
 TURN = 7_663_633
@@ -105,6 +106,8 @@ def make_first_admin(show: Callable[[str, str, str], None]) -> str | None:
 
 def import_environment() -> None:
     """Take over the credentials that the environment holds. Errors: NotReady, SealError."""
+    if not upstreams.uses_sandbox() and (problem := transport.profile_problem()):
+        raise NotReady(problem)
     if settings.SONDE_UPSTREAM != "sandbox":
         credentials.import_from_environment()
         try:

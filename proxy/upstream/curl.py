@@ -39,6 +39,17 @@ class UnknownProfile(ValueError):
     """PPLX_IMPERSONATE names no browser that curl knows. One line for people."""
 
 
+def check_profile(profile: str) -> None:
+    """Raises UnknownProfile."""
+    if Curl().impersonate(_target(profile)) != 0:
+        raise UnknownProfile(f"PPLX_IMPERSONATE: curl knows no browser called {profile!r}")
+
+
+def _target(profile: str) -> str:
+    """`chrome` is the newest one that curl knows."""
+    return str(resolve_latest_browser_type(profile))  # type: ignore[no-untyped-call]  # has none
+
+
 class CurlReply:
     """One transfer. curl calls `_take_header` and `_take_body` on the loop's own thread."""
 
@@ -142,7 +153,8 @@ class CurlClient:
     """Transfers of one event loop; it keeps connections, TLS sessions and handles for the next ones."""
 
     def __init__(self, profile: str, ca_file: str = "") -> None:
-        self._profile = str(resolve_latest_browser_type(profile))  # type: ignore[no-untyped-call]  # has none
+        check_profile(profile)
+        self._profile = _target(profile)
         self._multi = AsyncCurl(cacert=ca_file or certifi.where())
         self._idle: list[Curl] = []
         self._closed = False
@@ -179,8 +191,7 @@ class CurlClient:
             handle.close()
 
     def _prepare(self, handle: Curl, request: Request) -> None:
-        if handle.impersonate(self._profile, default_headers=True) != 0:
-            raise UnknownProfile(f"PPLX_IMPERSONATE: curl knows no browser called {self._profile!r}")
+        handle.impersonate(self._profile)
         handle.setopt(CurlOpt.URL, request.url.encode())
         handle.setopt(CurlOpt.CAINFO, self._multi._cacert)
         handle.setopt(CurlOpt.PROXY, b"")  # the environment's proxies are not ours

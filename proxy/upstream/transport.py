@@ -95,6 +95,21 @@ def make_client(profile: str, ca_file: str = "") -> Client:
     return CurlClient(profile, ca_file)
 
 
+def profile_problem() -> str:
+    """What is wrong with PPLX_IMPERSONATE, for people; "" when nothing is, or nobody will use it."""
+    if OFF == settings.PPLX_IMPERSONATE or is_loopback(settings.PPLX_WEB_URL):
+        return ""
+    try:
+        from proxy.upstream.curl import UnknownProfile, check_profile  # noqa: PLC0415
+    except ImportError as error:
+        return f"PPLX_IMPERSONATE: curl is not there ({error}); off does without it"
+    try:
+        check_profile(settings.PPLX_IMPERSONATE)
+    except UnknownProfile as error:
+        return str(error)
+    return ""
+
+
 async def close_clients() -> None:
     """Close what the running loop holds: before it ends."""
     with _making:
