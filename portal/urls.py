@@ -22,7 +22,7 @@ doors = Doors((*health.routes(), *research.routes))
 urlpatterns = [
     path("", include("portal.api.urls")),
     path("admin/", admin.site.urls),
-    path("account/", include("allauth.account.urls")),
+    path("account/", include("portal.pages.account_urls")),
     path("", include("portal.pages.urls")),
     path("", include("research.pages.urls")),
 ]
