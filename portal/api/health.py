@@ -11,7 +11,9 @@ import logging
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, connection, connections
@@ -19,10 +21,13 @@ from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 from redis import Redis, RedisError
 
+from portal.api.auth import authenticate
 from portal.api.lean import Answer, Call, OpenRoute, answer_json
 from portal.api.threads import run_in_database
+from portal.models.keys import Scope
 from portal.models.system import Heartbeat
 from portal.services import upstreams
+from portal.wire.errors import Problem
 from portal.wire.version import VERSION
 
 log = logging.getLogger(__name__)
@@ -39,10 +44,46 @@ class Unready(Exception):
     """One check failed. The text is shown to everybody."""
 
 
-async def health(call: Call) -> Answer:
-    upstream = await run_in_database(_upstream)
-    status = {"status": "ok", "version": VERSION, "mode": settings.SONDE_MODE, "upstream": upstream}
-    return answer_json(status)
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """What an app above has to say: `is_well` is for everybody, `details` for administrators' keys."""
+
+    is_well: Callable[[], bool]
+    details: Callable[[], dict[str, object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """`degraded` as soon as a feature is not well. The portal answers all the same: the status is 200."""
+
+    features: tuple[Feature, ...]
+
+    async def answer(self, call: Call) -> Answer:
+        return answer_json(await run_in_database(partial(self._look, call)))
+
+    def _look(self, call: Call) -> dict[str, object]:
+        try:
+            is_well = all(feature.is_well() for feature in self.features)
+            details = [feature.details() for feature in self.features] if _is_admin(call) else []
+        except DatabaseError:
+            is_well, details = False, []
+        status: dict[str, object] = {
+            "status": "ok" if is_well else "degraded",
+            "version": VERSION,
+            "mode": settings.SONDE_MODE,
+            "upstream": _upstream(),
+        }
+        for detail in details:
+            status |= detail
+        return status
+
+
+def _is_admin(call: Call) -> bool:
+    """Whoever brings no key, or another one, is told what everybody is told."""
+    try:
+        return Scope.ADMIN.value in authenticate(call.headers, call.peer, call.request_id).scopes
+    except Problem:
+        return False
 
 
 async def live(call: Call) -> Answer:
@@ -136,9 +177,9 @@ CHECKS: dict[str, Callable[[], None]] = {
 }
 
 
-def routes() -> tuple[OpenRoute, ...]:
+def routes(*features: Feature) -> tuple[OpenRoute, ...]:
     return (
-        OpenRoute("GET", "/health", health),
+        OpenRoute("GET", "/health", Health(features).answer),
         OpenRoute("GET", "/health/live", live),
         OpenRoute("GET", "/health/ready", Readiness().answer),
     )

@@ -15,10 +15,11 @@ from typing import cast
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Case, Count, F, Q, QuerySet, When
+from django.db.models import Case, Count, F, PositiveIntegerField, Q, QuerySet, When
 from django.utils import timezone
 
 from portal.services import sealing, upstreams
+from portal.services.errors import Invalid
 from portal.services.queue import ring_after_commit
 from portal.wire.errors import Problem, Unavailable
 from proxy.models.accounts import WebAccount
@@ -59,6 +60,11 @@ def take_account(
     return next(taken, None)
 
 
+def is_anyone_busy(*, tier_needed: Tier, counted: bool, excluded: Collection[int] = ()) -> bool:
+    """Whether an account that `take_account` did not take lacks nothing but a free place."""
+    return _fit(timezone.now(), tier_needed, counted=counted).exclude(pk__in=excluded).exists()
+
+
 def why_none(*, tier_needed: Tier, counted: bool) -> Problem:
     """What to tell a caller for whom `take_account` found nothing."""
     now = timezone.now()
@@ -92,7 +98,11 @@ def tier_of(account: WebAccount) -> Tier:
 def note_success(account_id: int, *, counted: bool, opened_at: datetime | None = None) -> None:
     """An answer came to its end. What was opened before the last trouble does not clear it."""
     now = timezone.now()
-    left = Case(When(remaining_pro__gt=0, then=F("remaining_pro") - 1), default=F("remaining_pro"))
+    left = Case(
+        When(remaining_pro__gt=0, then=F("remaining_pro") - 1),
+        default=F("remaining_pro"),
+        output_field=PositiveIntegerField(),
+    )
     rows = WebAccount.objects.filter(pk=account_id)
     rows.update(succeeded_at=now, **({"remaining_pro": left} if counted else {}))
     rows.exclude(health=Health.EXPIRED).filter(Q(health_at=None) | Q(health_at__lte=opened_at or now)).update(
@@ -178,6 +188,14 @@ def store_cookies(
 def pool() -> QuerySet[WebAccount]:
     """The accounts of the upstream that chat goes to now: those of the other never see it."""
     return WebAccount.objects.filter(sandbox=upstreams.uses_sandbox())
+
+
+def find_account(name: str) -> WebAccount:
+    """Raises Invalid for a name that nobody has."""
+    account = WebAccount.objects.filter(name=name).first()
+    if account is None:
+        raise Invalid(f"there is no account called {name!r}", "account")
+    return account
 
 
 def jar_of(account: WebAccount) -> Jar:
