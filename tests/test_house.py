@@ -49,6 +49,19 @@ def test_it_reads_no_clock_and_no_chance_in_the_pure_rooms() -> None:
     assert calls == []
 
 
+def test_it_puts_no_possessive_quantifier_on_a_group() -> None:
+    """Pythons before 3.11.5, Debian 12's for one, keep half of a repetition there (gh-106052)."""
+    possessive = re.compile(r"[)](?:[*+?]|[{]{1,2}[0-9]*,?[0-9]*[}]{1,2})[+]")
+    found = [
+        f"{path}:{number}"
+        for path in sources(*OURS)
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if possessive.search(line)
+    ]
+
+    assert found == []
+
+
 def pins(*names: str) -> dict[str, set[str]]:
     """Canonical name → the exact versions pinned in those lists (more than one by platform)."""
     found: dict[str, set[str]] = {}

@@ -10,16 +10,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-FENCE = r"[ \t>]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)?+(?P<fence>`{3,}+(?=[^`\n]*+$)|~{3,}+)"
+FENCE = r"[ \t>]*+(?>(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)?)(?P<fence>`{3,}+(?=[^`\n]*+$)|~{3,}+)"
 """A line's start up to the marker of a code fence; to be compiled with MULTILINE."""
 _FENCE = re.compile(FENCE, re.MULTILINE)
 _LINE = re.compile(r"[^\n]*\n|[^\n]+\Z")
 _LIST = re.compile(r"[ \t>]*+(?:[-*+]|\d{1,9}[.)])(?:[ \t]|$)")
-_ALONE = re.compile(r"[ \t>]*+(?:#{1,6}(?:[ \t]|$)|\||(?:[-*_=]\s*+){3,}+$)")
+_ALONE = re.compile(r"[ \t>]*+(?:#{1,6}(?:[ \t]|$)|\||(?>(?:[-*_=]\s*+){3,})$)")
 _INDENTED = re.compile(r"(?: {4}| {0,3}\t)")
 _DEFINITION = re.compile(
-    r" {0,3}\[((?:[^\[\]\\\n]|\\.){1,200}+)\]:[ \t]*+(?:<([^<>\n]*+)>|([^<\s]\S*+))"
-    r"(?:[ \t]++(?:\"[^\"\n]*+\"|'[^'\n]*+'|\([^()\n]*+\)))?+\s*+$"
+    r" {0,3}\[((?>(?:[^\[\]\\\n]|\\.){1,200}))\]:[ \t]*+(?:<([^<>\n]*+)>|([^<\s]\S*+))"
+    r"(?>(?:[ \t]++(?:\"[^\"\n]*+\"|'[^'\n]*+'|\([^()\n]*+\)))?)\s*+$"
 )
 
 

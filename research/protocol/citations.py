@@ -31,12 +31,12 @@ Style = Literal["number", "footnote", "labelled"]
 
 _NUMBER = r"(?:0|[1-9][0-9]{0,2})"
 _DASH = r"[ \t]?[-–—‑‒][ \t]?"
-_RANGE = rf"{_NUMBER}(?:{_DASH}{_NUMBER})?+"
-_LIST = re.compile(rf"[ \t]*{_RANGE}(?:[ \t]?[,;][ \t]*{_RANGE})*+[ \t]*")
-_PART = re.compile(rf"({_NUMBER})(?:{_DASH}({_NUMBER}))?+")
+_RANGE = rf"{_NUMBER}(?>(?:{_DASH}{_NUMBER})?)"
+_LIST = re.compile(rf"[ \t]*{_RANGE}(?>(?:[ \t]?[,;][ \t]*{_RANGE})*)[ \t]*")
+_PART = re.compile(rf"({_NUMBER})(?:{_DASH}({_NUMBER}))?")
 _FOOTNOTE = re.compile(rf"\^({_NUMBER})")
-_LABELLED = re.compile(rf"[a-z_]{{2,24}}:{_NUMBER}(?:[ \t]?,[ \t]?(?:[a-z_]{{2,24}}:)?{_NUMBER})*+")
-_LINE_START = re.compile(r"(?:[ \t>]|[-*+][ \t]|[0-9]{1,3}[.)][ \t]|\*\*)*+\Z")
+_LABELLED = re.compile(rf"[a-z_]{{2,24}}:{_NUMBER}(?>(?:[ \t]?,[ \t]?(?:[a-z_]{{2,24}}:)?{_NUMBER})*)")
+_LINE_START = re.compile(r"(?>(?:[ \t>]|[-*+][ \t]|[0-9]{1,3}[.)][ \t]|\*\*)*)\Z")
 _WORD_BEFORE = re.compile(r"[A-Za-z0-9_$]{1,40}\Z")
 _ENTRY_LINE = 2000
 """How far into its line an entry of a reference list is searched for its link, in characters."""

@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from tests.environment import ROOT
 
 WAITS = """
-import time
+import os, time
 from portal.running.signals import stop_signals
-with stop_signals(lambda: print("told", flush=True)):
+# Not print: the signal may come while the main program is still inside its own.
+with stop_signals(lambda: os.write(1, b"told\\n")):
     print("ready", flush=True)
     time.sleep(30)
 """
@@ -24,10 +25,10 @@ child = subprocess.Popen([sys.executable, "-c", sys.argv[1], str(os.getpid())])
 time.sleep(30)
 """
 CHILD = """
-import signal, sys, time
+import os, signal, sys, time
 from portal.running.signals import end_with
 def told(*_):
-    print("told", flush=True)
+    os.write(1, b"told\\n")
     sys.exit()
 signal.signal(signal.SIGTERM, told)
 end_with(int(sys.argv[1]))
