@@ -20,7 +20,7 @@ from portal.http import HTTPError, async_client
 from portal.running import preparation
 from portal.running.parts import Beat, Part, Worker
 from portal.services import network, upstreams
-from proxy.services import keepalive, sessions
+from proxy.services import keepalive, leases, sessions
 from research.services import moves
 
 LOCK_FILE = "sonde.lock"
@@ -162,6 +162,7 @@ class Embedded:
             keepalive.check_all_soon()
             # This process has the folder to itself: leases in it were left by one that died.
             moves.release_all_leases()
+            leases.end_all_leases()
             self._start(Worker(WORKER_THREADS))
             self._start(Beat())
         # The thread that starts the server comes here once and never again.

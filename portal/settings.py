@@ -205,6 +205,7 @@ try:
     PROBE_INTERVAL_HOURS = env.number("PROBE_INTERVAL_HOURS", 24, least=0.1)
     CHAT_FIRST_SECONDS = env.number("CHAT_FIRST_SECONDS", 90, least=1)
     CHAT_SILENCE_SECONDS = env.number("CHAT_SILENCE_SECONDS", 45, least=1)
+    CHAT_WAIT_SECONDS = env.number("CHAT_WAIT_SECONDS", 30, least=0)
     CHAT_TOTAL_SECONDS = env.number("CHAT_TOTAL_SECONDS", 900, least=1)
     FLARESOLVERR_URL = env.url("FLARESOLVERR_URL", "http://localhost:8191")
     RESEARCH_BACKENDS = env.words("RESEARCH_BACKENDS", ("agent", "sonar"))
@@ -403,6 +404,11 @@ CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
 CELERY_BEAT_SCHEDULE = {
     "sweep": {"task": "research.sweep", "schedule": 1.0, "options": {"expires": 5, "queue": "drive"}},
     "tidy": {"task": "research.tidy", "schedule": 3600.0, "options": {"expires": 600, "queue": "maint"}},
+    "sweep-turns": {
+        "task": "proxy.sweep_turns",
+        "schedule": 5.0,
+        "options": {"expires": 5, "queue": "maint"},
+    },
     "care": {"task": "proxy.care", "schedule": 5.0, "options": {"expires": 5, "queue": "maint"}},
     "discover": {"task": "proxy.discover", "schedule": 300.0, "options": {"expires": 60, "queue": "maint"}},
 }

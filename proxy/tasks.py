@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from proxy.services import alerts, discovery, keepalive, quota
+from proxy.services import alerts, continuity, discovery, keepalive, quota, settling
 
 
 @shared_task(name="proxy.care")
@@ -13,6 +13,13 @@ def care() -> None:
     keepalive.check_due()
     alerts.send_due()
     quota.read_due()
+
+
+@shared_task(name="proxy.sweep_turns")
+def sweep_turns() -> None:
+    """What processes that died left open, and threads whose hour is over."""
+    settling.sweep_turns()
+    continuity.forget_old_threads()
 
 
 @shared_task(name="proxy.discover")

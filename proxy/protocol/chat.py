@@ -50,6 +50,8 @@ class ChatRequest:
     sources: tuple[Source, ...] = ("web",)
     language: str = "en-US"
     include_usage: bool = False
+    sources_footer: bool | None = None
+    """Extension: list the sources behind the answer; None leaves it to the key."""
     ignored: tuple[str, ...] = field(default=())
 
     @property
@@ -84,9 +86,10 @@ def parse_chat(body: object, default_model: str) -> ChatRequest:
     for check in _CHECKS:
         check(values)
     include_usage = _stream_options(values)
+    footer = _flag(values, "sources_footer") if values.get("sources_footer") is not None else None
     ignored = tuple(name for name in IGNORED if values.get(name) is not None)
     messages = read_messages(values.get("messages"))
-    return ChatRequest(model, messages, stream, thinking, sources, language, include_usage, ignored)
+    return ChatRequest(model, messages, stream, thinking, sources, language, include_usage, footer, ignored)
 
 
 Values = Mapping[str, object]

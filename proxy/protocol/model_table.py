@@ -39,6 +39,11 @@ class Model:
         return self.thinking if thinking and self.thinking else self.preference
 
     @property
+    def needs(self) -> Tier:
+        """The account tier that it takes; a custom model takes a paid one, whatever its row says."""
+        return "pro" if self.custom and self.tier == "free" else self.tier
+
+    @property
     def counted(self) -> bool:
         """Whether an answer uses up quota: all but `auto` do."""
         return self.id != FREE_MODEL
@@ -87,9 +92,8 @@ class ModelNotAvailable(Problem):
 
 
 def may_use(model: Model, tier: Tier) -> bool:
-    """By its own tier; a custom model needs a paid one, whatever its row says."""
-    needed: Tier = "pro" if model.custom and model.tier == "free" else model.tier
-    return _RANK[tier] >= _RANK[needed]
+    """Whether an account of `tier` may ask this model."""
+    return _RANK[tier] >= _RANK[model.needs]
 
 
 def visible(models: Iterable[Model], tier: Tier) -> tuple[Model, ...]:

@@ -1,0 +1,104 @@
+"""`POST /v1/chat/completions` (proxy-contract §4, openai-compat §2), streamed and plain."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from functools import partial
+
+from django.conf import settings
+
+from portal.api.lean import Answer, Call, KeyRoute, Later, Reply
+from portal.api.streaming import Stream
+from portal.models.keys import Scope
+from portal.services.principal import Principal
+from portal.services.upstreams import uses_sandbox
+from proxy.protocol.chat import parse_chat
+from proxy.protocol.chat_stream import ChatFold, ChatHead, ChatStream, Closing, error_frame
+from proxy.protocol.conversation import DROPPED_HEADER
+from proxy.protocol.delta import Done
+from proxy.services.chat import Busy, ChatPlan, Question, open_turn, prepare_chat
+from proxy.services.relay import Relay
+
+DOOR = "api"
+SANDBOX_HEADER = "x-sonde-sandbox"
+
+
+def complete(call: Call, who: Principal) -> Reply:
+    """Lets the caller in: the turn is open and paid for when the answer begins to be made."""
+    request = parse_chat(call.json(), settings.DEFAULT_MODEL)
+    question = prepare_chat(who, request, DOOR)
+    plan: ChatPlan | None
+    try:
+        plan = open_turn(question)
+    except Busy:
+        plan = None  # the relay waits for a place
+    head = ChatHead(
+        f"chatcmpl-{question.turn_id.hex[:12]}",
+        int(question.asked_at.timestamp()),
+        request.model,
+        request.include_usage,
+    )
+    relay = Relay(question, plan, streams=request.stream)
+    headers = _headers(question, plan)
+    if request.stream:
+        return Stream(partial(_pieces, relay, head), error_frame, headers)
+    return Later(partial(_whole, relay, head), headers)
+
+
+async def _pieces(relay: Relay, head: ChatHead) -> AsyncGenerator[bytes, None]:
+    stream = ChatStream(head)
+    async with aclosing(relay.deltas()) as reads:
+        async for deltas in reads:
+            piece = stream.encode(deltas)
+            last = deltas[-1]
+            if isinstance(last, Done):
+                piece += stream.finish(last, _closing(relay, last))
+            if piece:
+                yield piece
+
+
+async def _whole(relay: Relay, head: ChatHead) -> Answer:
+    fold = ChatFold()
+    async with aclosing(relay.deltas()) as reads:
+        async for deltas in reads:
+            fold.add(deltas)
+            last = deltas[-1]
+            if isinstance(last, Done):
+                return Answer(fold.body(head, last, _closing(relay, last)))
+    raise RuntimeError("an answer without an end")
+
+
+def _closing(relay: Relay, done: Done) -> Closing:
+    question, settled = relay.question, relay.settled
+    sonde: dict[str, object] = {"answered_by": settled.answered_by or None, "usage": "estimated"}
+    if question.request.ignored:
+        sonde["ignored"] = question.request.ignored
+    if dropped := question.conversation.dropped.header:
+        sonde["dropped"] = dropped
+    if relay.plan and relay.plan.session.upstream.sandbox:
+        sonde["sandbox"] = True
+    return Closing(
+        len(relay.plan.query if relay.plan else question.whole),
+        settled.notices,
+        done.sources if _wants_footer(question) else (),
+        sonde,
+    )
+
+
+def _wants_footer(question: Question) -> bool:
+    """As the request says, else as its key does."""
+    asked = question.request.sources_footer
+    return question.who.chat.sources_footer if asked is None else asked
+
+
+def _headers(question: Question, plan: ChatPlan | None) -> Mapping[str, str]:
+    headers: dict[str, str] = {}
+    if dropped := question.conversation.dropped.header:
+        headers[DROPPED_HEADER] = dropped
+    if plan.session.upstream.sandbox if plan else uses_sandbox():
+        headers[SANDBOX_HEADER] = "true"
+    return headers
+
+
+routes = (KeyRoute("POST", "/v1/chat/completions", Scope.CHAT.value, complete),)

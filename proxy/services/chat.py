@@ -1,0 +1,257 @@
+"""A chat, from the question to its open turn: every cheap check, then one transaction.
+
+    prepare_chat   model, policy, length: nothing is written, nothing upstream is touched
+    open_turn      account, reservation, daily count, turn, audit: all of it or nothing
+    Relay          (relay.py) asks, fails over, and hands on what comes
+    settle         (settling.py) turn, ledger, thread, account: when it is over, however it ends
+
+Lock order of every transaction: account, turn, ledger, windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+from uuid import UUID, uuid4
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from portal.services import audit, ledger
+from portal.services.limits import count_chat
+from portal.services.principal import Principal
+from portal.wire.errors import BadRequest, Problem, RateLimited, Unavailable
+from proxy.models.accounts import WebAccount
+from proxy.models.chats import ChatTurn
+from proxy.protocol.chat import ChatRequest
+from proxy.protocol.conversation import Conversation, prepare
+from proxy.protocol.delta import Fault, FaultKind, Thread
+from proxy.protocol.model_table import Model
+from proxy.protocol.verdicts import problem_of
+from proxy.protocol.web_request import Ask
+from proxy.services import continuity
+from proxy.services.accounts import (
+    is_anyone_busy,
+    jar_of,
+    note_fault,
+    pool,
+    session_of,
+    take_account,
+    why_none,
+)
+from proxy.services.catalog import find_model
+from proxy.services.continuity import Filing, Found
+from proxy.services.leases import lease_end
+from proxy.services.prompts import policy_of
+from proxy.upstream.web import Session
+
+_ABOUT_THE_SESSION = frozenset({FaultKind.SIGNED_OUT, FaultKind.FORBIDDEN})
+
+
+class Busy(Unavailable):
+    """Nothing is wrong but that every account has its hands full: waiting helps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question that may be asked. `whole` is `query_str` with the whole conversation in it.
+
+    With `conversation_id` it belongs to a chat of the dashboard, and its text is kept.
+    """
+
+    turn_id: UUID
+    who: Principal
+    request: ChatRequest
+    conversation: Conversation
+    whole: str
+    model: Model
+    price: Decimal
+    door: str
+    asked_at: datetime
+    conversation_id: UUID | None = None
+
+    @property
+    def subject(self) -> str:
+        """Of its ledger entries."""
+        return f"chat:{self.turn_id}"
+
+    @property
+    def preference(self) -> str:
+        return self.model.preference_for(thinking=self.request.thinking)
+
+    @property
+    def filing(self) -> Filing:
+        request = self.request
+        return Filing(self.who.user_id, self.preference, request.sources, request.language)
+
+
+@dataclass(frozen=True, slots=True)
+class ChatPlan:
+    """An open turn: whom to ask, as whom, and which thread it continues, if any.
+
+    `remaining` are the account's uses as they were, None where unknown.
+    """
+
+    question: Question
+    session: Session
+    opened_at: datetime
+    remaining: int | None = None
+    follows: Thread | None = None
+
+    @property
+    def query(self) -> str:
+        """`query_str` as it goes out."""
+        asked = self.question
+        return asked.conversation.question() if self.follows else asked.whole
+
+    @property
+    def ask(self) -> Ask:
+        request = self.question.request
+        return Ask(
+            self.query,
+            self.question.preference,
+            self.question.model.mode,
+            request.sources,
+            request.language,
+            settings.UPSTREAM_TIMEZONE,
+            settings.PPLX_API_VERSION,
+            follows=self.follows,
+        )
+
+
+def open_chat(
+    who: Principal, request: ChatRequest, door: str, conversation_id: UUID | None = None
+) -> ChatPlan:
+    """Both steps at once. Raises what they raise."""
+    return open_turn(prepare_chat(who, request, door, conversation_id))
+
+
+def prepare_chat(
+    who: Principal, request: ChatRequest, door: str, conversation_id: UUID | None = None
+) -> Question:
+    """Raises BadRequest, ModelNotAvailable."""
+    priced = find_model(request.model)
+    if request.attachments:
+        raise BadRequest("Attachments are not supported in Chat Completions.", param="input")
+    has_system_text = any(message.role in ("system", "developer") for message in request.messages)
+    conversation = prepare(request.texts, policy_of(who.chat, has_system_text=has_system_text))
+    return Question(
+        uuid4(),
+        who,
+        request,
+        conversation,
+        conversation.whole(),
+        priced.model,
+        priced.price,
+        door,
+        timezone.now(),
+        conversation_id,
+    )
+
+
+def open_turn(question: Question) -> ChatPlan:
+    """Take an account and the price. Raises Busy, Unavailable, RateLimited."""
+    found = _thread_of(question)
+    try:
+        with transaction.atomic():
+            account = _take(question, (), found.account_id if found else None)
+            if account is not None:
+                return _write(question, account, found)
+    except ledger.InsufficientCredit as error:
+        raise RateLimited(
+            str(error) or "Not enough credit is left for this chat.",
+            code="insufficient_quota",
+            headers={"x-should-retry": "false"},
+        ) from None
+    raise _none_left(question, (), None)
+
+
+def move_turn(plan: ChatPlan, fault: Fault | None, tried: Collection[int]) -> ChatPlan:
+    """Ask another account than the ones `tried`, since the last one ended in `fault`.
+
+    That is noted once: pass None when asking again. The next account gets the whole conversation.
+    Raises Busy, or what the caller is to be told when there is no other account.
+    """
+    if fault is not None:
+        note_fault(plan.session.account_id, fault, plan.session.jar_version)
+    question = plan.question
+    with transaction.atomic():
+        account = _take(question, tried)
+        if account is not None:
+            turn = ChatTurn.objects.filter(pk=question.turn_id, state=ChatTurn.State.OPEN)
+            turn.update(account=account, lease_until=lease_end())
+            return _plan(question, account)
+    raise _none_left(question, tried, fault)
+
+
+def ask_anew(plan: ChatPlan) -> ChatPlan:
+    """The thread was refused: the same account is asked with the whole conversation."""
+    question = plan.question
+    continuity.forget_thread(question.filing, question.conversation, plan.session.account_id)
+    return replace(plan, follows=None)
+
+
+def with_fresh_cookies(plan: ChatPlan, fault: Fault) -> ChatPlan | None:
+    """The same ask with cookies that another answer brought meanwhile; None when that explains nothing."""
+    if fault.kind not in _ABOUT_THE_SESSION:
+        return None
+    account = WebAccount.objects.filter(pk=plan.session.account_id, enabled=True).exclude(jar="").first()
+    if account is None or jar_of(account) == plan.session.jar:
+        return None
+    return replace(plan, session=session_of(account))
+
+
+def _thread_of(question: Question) -> Found | None:
+    if not question.conversation.may_continue:
+        return None
+    accounts = pool().filter(enabled=True).values_list("pk", flat=True)
+    return continuity.find_thread(question.filing, question.conversation, accounts)
+
+
+def _take(question: Question, tried: Collection[int], preferred: int | None = None) -> WebAccount | None:
+    model = question.model
+    return take_account(tier_needed=model.needs, counted=model.counted, excluded=tried, preferred=preferred)
+
+
+def _none_left(question: Question, tried: Collection[int], fault: Fault | None) -> Problem:
+    model = question.model
+    if is_anyone_busy(tier_needed=model.needs, counted=model.counted, excluded=tried):
+        message = "Every Perplexity session is busy: try again in a moment."
+        return Busy(message, headers={"Retry-After": "2"})
+    if fault is None or fault.kind is FaultKind.QUOTA:
+        return why_none(tier_needed=model.needs, counted=model.counted)
+    return problem_of(fault)
+
+
+def _write(question: Question, account: WebAccount, found: Found | None) -> ChatPlan:
+    """Everything that an open turn consists of. The account is locked."""
+    who = question.who
+    plan = _plan(question, account, found)
+    turn = ChatTurn(
+        id=question.turn_id,
+        user_id=who.user_id,
+        key_id=who.key_id,
+        account=account,
+        conversation_id=question.conversation_id,
+        door=question.door,
+        model=question.model.id,
+        thinking=question.request.thinking,
+        price=question.price,
+        lease_until=lease_end(),
+        question=question.conversation.query if question.conversation_id else "",
+        sandbox=plan.session.upstream.sandbox,
+        created_at=question.asked_at,
+    )
+    turn.save(force_insert=True)
+    ledger.reserve(who.user_id, question.subject, question.price, key_id=who.key_id)
+    count_chat(who)
+    audit.record(who, "chat.started", question.subject, model=question.model.id, door=question.door)
+    return plan
+
+
+def _plan(question: Question, account: WebAccount, found: Found | None = None) -> ChatPlan:
+    follows = found.thread if found and found.account_id == account.pk else None
+    return ChatPlan(question, session_of(account), timezone.now(), account.remaining_pro, follows)

@@ -1,0 +1,84 @@
+"""Which thread upstream holds a conversation, so that the next question continues there (proxy-contract §6).
+
+A thread is filed under user, account, model, sources, language and every turn, and is sealed: its
+ids are as good as the session. It lives for an hour.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+
+from django.utils import timezone
+
+from portal.services import sealing
+from proxy.models.chats import Continuation
+from proxy.protocol.conversation import Conversation, Scope, key_after, key_before
+from proxy.protocol.delta import Thread
+
+LIFE = timedelta(hours=1)
+A_SWEEP = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Filing:
+    """What shapes the answers of a conversation, besides its turns and its account."""
+
+    user_id: int
+    preference: str
+    sources: tuple[str, ...]
+    language: str
+
+    def scope(self, account_id: int) -> Scope:
+        return Scope(str(self.user_id), str(account_id), self.preference, self.sources, self.language)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    account_id: int
+    thread: Thread
+
+
+def find_thread(filing: Filing, conversation: Conversation, accounts: Iterable[int]) -> Found | None:
+    """Where one of `accounts` holds exactly this history; the youngest, if several do."""
+    digests = [key_before(filing.scope(account), conversation) for account in accounts]
+    young = Continuation.objects.filter(digest__in=digests, used_at__gt=timezone.now() - LIFE)
+    row = young.order_by("-used_at").first()
+    if row is None:
+        return None
+    try:
+        return Found(row.account_id, Thread(**json.loads(sealing.unseal(row, "thread"))))
+    except sealing.SealError:
+        return None  # sealed by a key that is gone: the whole conversation does as well
+
+
+def is_fileable(conversation: Conversation) -> bool:
+    """Whether nothing but its turns shapes this conversation: else no thread can stand for them."""
+    shaped = conversation.instructions or conversation.dropped.system_lines
+    return conversation.client == "generic" and not shaped
+
+
+def file_thread(
+    filing: Filing, conversation: Conversation, answer: str, account_id: int, thread: Thread
+) -> None:
+    """Remember where this answer stands; `answer` is cleaned and has no notices."""
+    digest = key_after(filing.scope(account_id), conversation, answer)
+    row = Continuation(digest=digest, user_id=filing.user_id, account_id=account_id)
+    row.thread = sealing.seal(json.dumps(asdict(thread)), row, "thread")
+    Continuation.objects.bulk_create(
+        [row], update_conflicts=True, unique_fields=["digest"], update_fields=["thread", "used_at"]
+    )
+
+
+def forget_thread(filing: Filing, conversation: Conversation, account_id: int) -> None:
+    """The upstream does not take it any more."""
+    Continuation.objects.filter(digest=key_before(filing.scope(account_id), conversation)).delete()
+
+
+def forget_old_threads() -> int:
+    """Those whose hour is over, some at a time; how many went."""
+    old = Continuation.objects.filter(used_at__lt=timezone.now() - LIFE).order_by("used_at")
+    batch = list(old.values_list("pk", flat=True)[:A_SWEEP])
+    return Continuation.objects.filter(pk__in=batch).delete()[0] if batch else 0

@@ -1,0 +1,253 @@
+"""One answer on its way from the upstream to whoever reads it: the engine behind every door.
+
+    bytes → SseDecoder → WebAnswer → Finisher → [Delta, …], one list per upstream read
+
+Before the first text a failed ask is tried elsewhere: a refused continuation once more with the
+whole conversation, an account's own trouble at another account. Whoever stops reading ends it: the
+upstream is closed, nothing is tried again, and the turn is settled, however that came about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, suppress
+from functools import partial
+from uuid import uuid4
+
+from django.conf import settings
+from django.utils import timezone
+
+from portal.wire.errors import Problem
+from portal.wire.sse import SseDecoder, SseTooLong
+from proxy.protocol.delta import Delta, Done, Fault, FaultKind, Reasoning, Text
+from proxy.protocol.finishing import Finisher
+from proxy.protocol.verdicts import EFFECTS, problem_of
+from proxy.protocol.web_events import WebAnswer
+from proxy.protocol.web_request import AskIds
+from proxy.services import leases
+from proxy.services.accounts import store_cookies
+from proxy.services.chat import (
+    Busy,
+    ChatPlan,
+    Question,
+    ask_anew,
+    move_turn,
+    open_turn,
+    with_fresh_cookies,
+)
+from proxy.services.settling import Outcome, Settled, settle
+from proxy.services.threads import in_thread
+from proxy.upstream import web
+from proxy.upstream.web import Broke, Opened
+
+MOST_ACCOUNTS = 6
+"""Accounts that one question may be put to."""
+MOST_FRESH = 5
+"""Times that one account may be asked again since its cookies have changed meanwhile."""
+WAITS = (0.1, 1.0)
+"""Seconds between two looks for a free place: at first, and at most."""
+TAIL_SECONDS = 1.0
+
+_tails: set[asyncio.Task[None]] = set()
+
+
+class Relay:
+    """Relays one answer, once. `plan` is None while no account had a free place: it then waits for one.
+
+    With `streams` text counts as delivered as it is handed out, without it only as a whole.
+    """
+
+    def __init__(self, question: Question, plan: ChatPlan | None, *, streams: bool) -> None:
+        self.question = question
+        self.plan = plan
+        self.outcome = Outcome()
+        self.settled = Settled()
+        self._streams = streams
+        self._tried: set[int] = set()
+        self._fresh = 0
+        self._lines: set[str] = set()
+        self._finisher = Finisher()
+        self._settling: asyncio.Future[Settled] | None = None
+
+    async def deltas(self) -> AsyncGenerator[list[Delta], None]:
+        """What each upstream read brought, never nothing; `Done` is the last.
+
+        When `Done` comes, all is settled, and `settled` is known. Raises Problem; nothing is charged
+        for it unless text was delivered before.
+        """
+        try:
+            with leases.held(self.question.turn_id):
+                if self.plan is None:
+                    await self._wait_for_place(partial(open_turn, self.question))
+                while True:
+                    fault: Fault | None = None
+                    async with aclosing(self._attempt()) as reads:
+                        async for deltas in reads:
+                            if isinstance(deltas[-1], Fault):
+                                fault = deltas[-1]
+                                del deltas[-1]
+                            await self._note(deltas)
+                            if deltas:
+                                yield deltas
+                    if fault is None:
+                        return
+                    await self._recover(fault)
+        except Problem as problem:
+            self.outcome.problem = problem
+            raise
+        finally:
+            await self._settle()
+
+    async def _attempt(self) -> AsyncGenerator[list[Delta], None]:
+        """One ask. The last list ends with `Done` or `Fault`."""
+        plan = self._planned()
+        ids = AskIds(*(str(uuid4()) for _ in range(4)))
+        opened = await web.ask(plan.session, plan.ask, ids)
+        if isinstance(opened, Fault):
+            yield [opened]
+            return
+        chunks = opened.chunks()
+        whole = False
+        try:
+            await self._keep_cookies(opened)
+            decoder, answer = SseDecoder(), WebAnswer(plan.question.preference)
+            self._finisher = Finisher()
+            async for chunk in chunks:
+                deltas = [delta for record in decoder.feed(chunk) for delta in answer.read(record)]
+                if deltas and (deltas := self._finisher.pass_on(deltas)):
+                    whole = isinstance(deltas[-1], Done)
+                    yield deltas
+                if answer.over:
+                    return
+            yield self._finisher.pass_on(answer.close())
+        except Broke as broke:
+            yield [broke.fault]
+        except SseTooLong:
+            yield [Fault(FaultKind.BROKEN)]
+        finally:
+            await _part(opened, chunks, whole=whole)
+
+    async def _keep_cookies(self, opened: Opened) -> None:
+        if opened.set_cookies:
+            session = self._planned().session
+            store = partial(
+                store_cookies, session.account_id, session.jar_version, opened.set_cookies, timezone.now()
+            )
+            await in_thread(store)
+
+    async def _note(self, deltas: list[Delta]) -> None:
+        """What is worth remembering; lines that an earlier attempt told are not told again."""
+        outcome = self.outcome
+        if any(isinstance(delta, Reasoning) for delta in deltas):
+            deltas[:] = [delta for delta in deltas if not self._is_old(delta)]
+        if outcome.first_text_at is None and any(isinstance(delta, Text) for delta in deltas):
+            outcome.first_text_at = timezone.now()
+            outcome.delivered = self._streams
+        if deltas and isinstance(deltas[-1], Done):
+            outcome.done = deltas[-1]
+            outcome.delivered = True
+            await self._settle()
+
+    def _is_old(self, delta: Delta) -> bool:
+        if not isinstance(delta, Reasoning):
+            return False
+        if delta.line in self._lines:
+            return True
+        self._lines.add(delta.line)
+        self.outcome.reasoning.append(delta.line)
+        return False
+
+    async def _recover(self, fault: Fault) -> None:
+        """Another plan to go on with. Raises the Problem that the answer ends in."""
+        plan, effect = self._planned(), EFFECTS[fault.kind]
+        self.outcome.fault = fault
+        if self.outcome.first_text_at is not None:
+            raise problem_of(fault)
+        if plan.follows and effect.anew:
+            await self._plan_by(partial(ask_anew, plan))
+        elif not await self._refresh(plan, fault):
+            account_id = plan.session.account_id
+            self._tried.add(account_id)
+            if not effect.elsewhere or len(self._tried) >= MOST_ACCOUNTS:
+                raise problem_of(fault)
+            self.outcome.fault = None  # noted by the move
+            try:
+                await self._plan_by(partial(move_turn, plan, fault, self._tried))
+            except Busy:
+                await self._wait_for_place(partial(move_turn, plan, None, self._tried))
+        self.outcome.fault = None
+
+    async def _refresh(self, plan: ChatPlan, fault: Fault) -> bool:
+        """Whether the account is asked again with cookies that came since."""
+        if self._fresh >= MOST_FRESH:
+            return False
+        fresh = await in_thread(partial(with_fresh_cookies, plan, fault))
+        if fresh is None:
+            return False
+        self._fresh += 1
+        self.plan = fresh
+        return True
+
+    async def _wait_for_place(self, take: Callable[[], ChatPlan]) -> None:
+        """Until `take` finds one. Raises Busy when CHAT_WAIT_SECONDS are over."""
+        until = time.monotonic() + settings.CHAT_WAIT_SECONDS
+        pause, longest = WAITS
+        while True:
+            try:
+                return await self._plan_by(take)
+            except Busy:
+                if time.monotonic() + pause > until:
+                    raise
+            await asyncio.sleep(pause * random.uniform(0.7, 1.3))
+            pause = min(pause * 1.5, longest)
+
+    async def _plan_by(self, work: Callable[[], ChatPlan]) -> None:
+        """Take the plan that `work` makes, also when the caller leaves meanwhile: it is to be settled."""
+        making = asyncio.ensure_future(in_thread(work))
+        try:
+            await asyncio.shield(making)
+        finally:
+            if not making.done():
+                await asyncio.wait({making})
+            if not making.cancelled() and making.exception() is None:
+                self.plan = making.result()
+
+    def _planned(self) -> ChatPlan:
+        if self.plan is None:
+            raise RuntimeError("nothing was opened")
+        return self.plan
+
+    async def _settle(self) -> None:
+        """Once, and to its end, whoever is cancelled meanwhile."""
+        if self.plan is None:
+            return
+        if self._settling is None:
+            self.outcome.text = self._finisher.content
+            self._settling = asyncio.ensure_future(in_thread(partial(settle, self.plan, self.outcome)))
+        self.settled = await asyncio.shield(self._settling)
+
+
+async def _part(opened: Opened, chunks: AsyncGenerator[bytes, None], *, whole: bool) -> None:
+    """Close the connection, but for an answer that has ended: what is left of it is read first, behind
+    the reader's back, so that the connection serves the next one."""
+    if not whole:
+        await chunks.aclose()
+        await opened.close()
+        return
+    tail = asyncio.create_task(_read_tail(opened, chunks))
+    _tails.add(tail)
+    tail.add_done_callback(_tails.discard)
+
+
+async def _read_tail(opened: Opened, chunks: AsyncGenerator[bytes, None]) -> None:
+    try:
+        with suppress(Broke, TimeoutError):
+            async with asyncio.timeout(TAIL_SECONDS):
+                async for _ in chunks:
+                    pass
+    finally:
+        await chunks.aclose()
+        await opened.close()

@@ -1,0 +1,165 @@
+"""The end of a chat: one transaction, once, whatever happened.
+
+Nothing delivered → nothing charged, and the day's count goes back. Any text delivered → the price of
+the turn, also when the client left (SPEC 2.3). A turn whose process died is closed by the sweep.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from django.db import OperationalError, transaction
+from django.utils import timezone
+
+from portal.services import ledger
+from portal.services.limits import uncount_chat
+from portal.wire.errors import Problem
+from proxy.models.accounts import WebAccount
+from proxy.models.chats import ChatTurn
+from proxy.protocol import notices
+from proxy.protocol.chat_stream import usage
+from proxy.protocol.delta import Done, Fault
+from proxy.protocol.model_table import label_of
+from proxy.services import continuity
+from proxy.services.accounts import note_fault, note_success
+from proxy.services.catalog import all_models
+from proxy.services.chat import ChatPlan, Question
+
+log = logging.getLogger(__name__)
+
+State = ChatTurn.State
+PAUSES = (0.2, 1.0, 0.0)
+"""Seconds between the tries to settle while the database is away."""
+A_SWEEP = 200
+DIED = "The portal stopped while it was answering."
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How far an answer came. `delivered`: text of it went to the caller.
+
+    `fault` is the last one, when nobody has noted it against the account yet; `problem` is what the
+    caller was told. Neither of them nor `done`: the caller left.
+    """
+
+    delivered: bool = False
+    first_text_at: datetime | None = None
+    text: str = ""
+    """As it went to the caller: cleaned, without notices."""
+    reasoning: list[str] = field(default_factory=list)
+    done: Done | None = None
+    fault: Fault | None = None
+    problem: Problem | None = None
+
+    @property
+    def state(self) -> ChatTurn.State:
+        if self.done:
+            return State.DELIVERED
+        return State.FAILED if self.problem else State.CANCELLED
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What readers are told of it: the name of the model that answered, and what stands behind the text."""
+
+    answered_by: str = ""
+    notices: tuple[str, ...] = ()
+
+
+def settle(plan: ChatPlan, outcome: Outcome) -> Settled:
+    """Close the turn, if nobody has. Tried again while the database is away; then the sweep has it."""
+    for pause in PAUSES:
+        try:
+            return _settle(plan, outcome)
+        except OperationalError as error:
+            log.warning("%s was not settled: %s", plan.question.subject, type(error).__name__)
+            time.sleep(pause)
+    return Settled()
+
+
+@transaction.atomic
+def _settle(plan: ChatPlan, outcome: Outcome) -> Settled:
+    question, account_id = plan.question, plan.session.account_id
+    if outcome.done:
+        note_success(account_id, counted=question.model.counted, opened_at=plan.opened_at)
+    elif outcome.fault:
+        note_fault(account_id, outcome.fault, plan.session.jar_version)
+    turn = ChatTurn.objects.filter(pk=question.turn_id, state=State.OPEN)
+    if not turn.update(**_ending(plan, outcome)):
+        return Settled()
+    _close_money(question, delivered=outcome.delivered)
+    if outcome.done is None:
+        return Settled()
+    if continuity.is_fileable(question.conversation) and outcome.done.thread.entry:
+        continuity.file_thread(
+            question.filing, question.conversation, outcome.text, account_id, outcome.done.thread
+        )
+    return _told(plan, outcome.done)
+
+
+def _close_money(question: Question, *, delivered: bool) -> None:
+    if question.price:
+        ledger.close(question.subject, question.price if delivered else Decimal(0))
+    if not delivered:
+        uncount_chat(question.who.user_id, question.who.key_id, question.asked_at)
+
+
+def _ending(plan: ChatPlan, outcome: Outcome) -> dict[str, Any]:
+    estimate = usage(len(plan.query), outcome.text)
+    problem, done = outcome.problem, outcome.done
+    ending: dict[str, Any] = {
+        "state": outcome.state,
+        "lease_until": None,
+        "ended_at": timezone.now(),
+        "first_token_at": outcome.first_text_at,
+        "prompt_tokens": estimate["prompt_tokens"],
+        "completion_tokens": estimate["completion_tokens"],
+        "answered_by": done.model.preference[:80] if done and done.model else "",
+    }
+    if problem:
+        ending |= {"error_code": (problem.code or problem.type)[:40], "error_message": problem.message[:400]}
+    if plan.question.conversation_id:
+        ending |= {"answer": outcome.text, "reasoning": "\n".join(outcome.reasoning)}
+        if done:
+            ending["sources"] = [asdict(source) for source in done.sources]
+            ending["citations"] = [asdict(citation) for citation in done.citations]
+    return ending
+
+
+def _told(plan: ChatPlan, done: Done) -> Settled:
+    model = plan.question.model
+    told: list[str] = []
+    label = model.label or model.id
+    if done.model and done.model.substituted:
+        label = label_of(all_models(), done.model.preference)
+        told.append(notices.substituted(label))
+    if model.counted and plan.remaining is not None:
+        after = WebAccount.objects.values_list("remaining_pro", flat=True).get(pk=plan.session.account_id)
+        left = notices.remaining(None if after is None else after + 1, after)
+        told += [left] if left else []
+    return Settled(label if done.model else "", tuple(told))
+
+
+def sweep_turns() -> int:
+    """Close what processes that died have left open; how many turns that were."""
+    expired = ChatTurn.objects.filter(state=State.OPEN, lease_until__lt=timezone.now())
+    turns = list(expired.order_by("lease_until").only("user_id", "key_id", "created_at", "price")[:A_SWEEP])
+    return sum(_bury(turn) for turn in turns)
+
+
+@transaction.atomic
+def _bury(turn: ChatTurn) -> bool:
+    now = timezone.now()
+    still_dead = ChatTurn.objects.filter(pk=turn.pk, state=State.OPEN, lease_until__lt=now)
+    if not still_dead.update(
+        state=State.FAILED, lease_until=None, ended_at=now, error_code="server_error", error_message=DIED
+    ):
+        return False
+    ledger.close(turn.subject, Decimal(0))
+    uncount_chat(turn.user_id, turn.key_id, turn.created_at)
+    return True
