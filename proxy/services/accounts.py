@@ -53,10 +53,10 @@ def take_account(
     """
     now = timezone.now()
     fit = _fit(now, tier_needed, counted=counted).exclude(pk__in=excluded)
-    loads = dict(fit.annotate(load=_open_turns(now)).values_list("pk", "load"))
+    loads = dict(fit.annotate(load=_load(now)).values_list("pk", "load"))
     free = [account for account in fit if loads.get(account.pk, 0) < account.parallel_limit]
     free.sort(key=lambda one: (one.pk != preferred, *_order(one, loads.get(one.pk, 0))))
-    taken = (mine for account in free if (mine := _lock(fit, account.pk, now)))
+    taken = (mine for account in free if (mine := _lock(fit, account.pk)))
     return next(taken, None)
 
 
@@ -190,6 +190,12 @@ def pool() -> QuerySet[WebAccount]:
     return WebAccount.objects.filter(sandbox=upstreams.uses_sandbox())
 
 
+def open_turns(account: WebAccount) -> int:
+    """How many answers it is giving now."""
+    open_now = ChatTurn.objects.filter(state=ChatTurn.State.OPEN, lease_until__gt=timezone.now())
+    return open_now.filter(account=account).count()
+
+
 def find_account(name: str) -> WebAccount:
     """Raises Invalid for a name that nobody has."""
     account = WebAccount.objects.filter(name=name).first()
@@ -236,7 +242,7 @@ def _is_used_up(account: WebAccount, now: datetime) -> bool:
     return account.remaining_pro == 0 and is_known
 
 
-def _open_turns(now: datetime) -> Count:
+def _load(now: datetime) -> Count:
     return Count("turns", filter=Q(turns__state=ChatTurn.State.OPEN, turns__lease_until__gt=now))
 
 
@@ -247,13 +253,12 @@ def _order(account: WebAccount, load: int) -> tuple[int, bool, float, float]:
     return account.priority, account.health != Health.ACTIVE, busy, used
 
 
-def _lock(fit: QuerySet[WebAccount], account_id: int, now: datetime) -> WebAccount | None:
+def _lock(fit: QuerySet[WebAccount], account_id: int) -> WebAccount | None:
     """The account, locked, if it is still fit and has a place. Its lock is given back when it has none,
     so that nobody waits for one account while holding another."""
     with suppress(_Taken, WebAccount.DoesNotExist), transaction.atomic():
         account = fit.select_for_update().get(pk=account_id)
-        turns = ChatTurn.objects.filter(account=account, state=ChatTurn.State.OPEN, lease_until__gt=now)
-        if turns.count() >= account.parallel_limit:
+        if open_turns(account) >= account.parallel_limit:
             raise _Taken
         return account
     return None

@@ -54,9 +54,12 @@ def discover_due() -> Report | None:
         duties.finish(DUTY, until, every)
 
 
-def discover(*, manual: bool = False, actor: Principal | None = None) -> Report:
-    """One round: minutes, where the catalogue cannot be read. Raises Unavailable without a session."""
-    account = _account()
+def discover(
+    *, manual: bool = False, account: WebAccount | None = None, actor: Principal | None = None
+) -> Report:
+    """One round, with the session of `account` or the best there is: minutes, where the catalogue cannot
+    be read. Raises Unavailable without a session."""
+    account = account or _account()
     session = session_of(account)
     found = network.call(web.read_catalogue(session))
     catalogue = found if isinstance(found, UpstreamCatalogue) else None

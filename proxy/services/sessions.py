@@ -97,6 +97,25 @@ def put_cookie(
     return _put(checked, checked.verdict, account, new_name, actor)
 
 
+@transaction.atomic
+def put_checked(
+    checked: Checked, account: WebAccount, *, actor: Principal | None, tier_as_told: bool = False
+) -> None:
+    """Give `account` a cookie that `check_jar` found accepted; with `tier_as_told` its tier, too."""
+    assert isinstance(checked.verdict, SignedIn)
+    mine = _put(checked, checked.verdict, account, "", actor)
+    if tier_as_told:
+        mine.tier = checked.verdict.tier or settings.ACCOUNT_TYPE
+        mine.save(update_fields=["tier"])
+
+
+@transaction.atomic
+def set_draining(account: WebAccount, draining: bool, *, actor: Principal | None) -> None:
+    WebAccount.objects.filter(pk=account.pk).update(draining=draining)
+    action = "web_account.draining" if draining else "web_account.resumed"
+    audit.record(actor, action, f"web_account:{account.pk}", name=account.name)
+
+
 def import_from_environment() -> None:
     """Take over PPLX_COOKIE when it is new; a changed one replaces the stored one only when accepted.
 
