@@ -19,12 +19,14 @@ from channels.auth import AuthMiddleware  # noqa: E402
 from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E402
 from channels.sessions import CookieMiddleware, SessionMiddleware  # noqa: E402
 
+from portal.api.intake import Intake  # noqa: E402
 from portal.embedded import Embedded, FolderInUse, PortTaken  # noqa: E402
 from portal.live import consumer, publish  # noqa: E402
 from portal.running.preparation import NotReady  # noqa: E402
 from portal.urls import doors  # noqa: E402
 from proxy.upstream import transport  # noqa: E402
 
+pages = Intake(django_application)
 page_socket: Any = AllowedHostsOriginValidator(
     CookieMiddleware(SessionMiddleware(AuthMiddleware(consumer.PageSocket.as_asgi())))
 )
@@ -32,7 +34,7 @@ page_socket: Any = AllowedHostsOriginValidator(
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
     if scope["type"] == "http":
-        await (doors if doors.serves(scope["path"]) else django_application)(scope, receive, send)
+        await (doors if doors.serves(scope["path"]) else pages)(scope, receive, send)
     elif scope["type"] == "lifespan":
         await lifespan(receive, send)
     elif scope["path"] == consumer.PATH:

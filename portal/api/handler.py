@@ -65,7 +65,11 @@ def envelope(problem: Problem) -> HttpResponse:
 
 def is_api(request: HttpRequest) -> bool:
     """Whether scripts, not people, will read the answer."""
-    return request.path.removeprefix("/").partition("/")[0] in ("v1", "api", "health")
+    return is_api_path(request.path)
+
+
+def is_api_path(path: str) -> bool:
+    return path.removeprefix("/").partition("/")[0] in ("v1", "api", "health")
 
 
 def _problem_of_framework(error: exceptions.APIException) -> Problem:

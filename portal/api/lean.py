@@ -24,6 +24,7 @@ from portal.api.auth import authenticate, require_scope
 from portal.api.bodies import check_content_type, read_json
 from portal.api.cors import cors_headers
 from portal.api.handler import nothing_here, problem_of
+from portal.api.intake import BODY_SECONDS, Disconnected, announced_size, read_body
 from portal.api.streaming import (
     STREAM_HEADERS,
     ClientLeft,
@@ -38,11 +39,11 @@ from portal.api.streaming import (
 from portal.api.threads import run_in_database
 from portal.services.limits import admit_request
 from portal.services.principal import Principal
-from portal.wire.errors import BadRequest, MethodNotAllowed, Problem, TooLarge
+from portal.wire.errors import BadRequest, MethodNotAllowed, Problem
 from portal.wire.ids import accept_request_id
 
-LARGEST_BODY = 1_048_576
-"""Bytes of a request body."""
+LARGE = 65_536
+"""Bytes of a body for which its sender has to show a key first."""
 REST = ":path}"
 
 
@@ -91,6 +92,10 @@ class KeyRoute:
     scope: str
     door: Callable[[Call, Principal], Reply]
 
+    async def look_first(self, call: Call) -> None:
+        """Raises what a stranger gets, before a large body is waited for."""
+        await run_in_database(partial(authenticate, call.headers, call.peer, call.request_id))
+
     async def reply(self, call: Call) -> Reply:
         return await run_in_database(partial(self._serve, call))
 
@@ -115,6 +120,9 @@ class OpenRoute:
     path: str
     door: Callable[[Call], Awaitable[Answer]]
 
+    async def look_first(self, call: Call) -> None:
+        """Everybody may."""
+
     async def reply(self, call: Call) -> Reply:
         return await self.door(call)
 
@@ -125,7 +133,8 @@ Route = KeyRoute | OpenRoute
 class Doors:
     """An ASGI application for the paths that its routes begin with: `/v1/agent` claims all of `/v1`."""
 
-    def __init__(self, routes: Sequence[Route]) -> None:
+    def __init__(self, routes: Sequence[Route], *, body_seconds: float = BODY_SECONDS) -> None:
+        self.body_seconds = body_seconds
         self.routes = [(route, tuple(route.path.split("/")[1:])) for route in routes]
         self.roots = {path[0] for _, path in self.routes}
 
@@ -168,10 +177,14 @@ class Doors:
             parts=_parts(route.path, scope["path"]),
             query=_query(scope["query_string"]),
             headers=headers,
-            body=await read_body(headers, receive) if route.method == "POST" else b"",
+            body=b"",
             peer=scope["client"][0] if scope.get("client") else None,
             request_id=request_id,
         )
+        if route.method == "POST":
+            if announced_size(headers) > LARGE:
+                await route.look_first(call)
+            call = replace(call, body=await read_body(headers, receive, self.body_seconds))
         return await route.reply(call)
 
     def _find(self, path: str) -> dict[str, Route]:
@@ -183,27 +196,6 @@ class Doors:
         return found
 
 
-class Disconnected(Exception):
-    """The client left before its request was whole: there is nobody to answer."""
-
-
-async def read_body(headers: Mapping[str, str], receive: Receive) -> bytes:
-    """The whole body. Raises TooLarge as soon as its size is known, and Disconnected."""
-    announced = headers.get("content-length", "")
-    if announced.isdigit() and (len(announced) > 9 or int(announced) > LARGEST_BODY):
-        raise _too_large()
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Disconnected
-        body += message.get("body", b"")
-        if len(body) > LARGEST_BODY:
-            raise _too_large()
-        if not message.get("more_body"):
-            return bytes(body)
-
-
 def answer_json(value: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer:
     """`value` with a space after colon and comma: the seed's shell loop greps for it (SPEC 10.13)."""
     return Answer(json.dumps(value, ensure_ascii=False).encode(), status, headers or {})
@@ -211,10 +203,6 @@ def answer_json(value: object, *, status: int = 200, headers: Mapping[str, str] 
 
 def answer_of(problem: Problem) -> Answer:
     return Answer(problem.encoded(), problem.status, problem.headers)
-
-
-def _too_large() -> TooLarge:
-    return TooLarge(f"The body is larger than {LARGEST_BODY:,} bytes.", code="payload_too_large")
 
 
 def _fits(pattern: tuple[str, ...], asked: tuple[str, ...]) -> bool:

@@ -6,6 +6,7 @@
     ├── Forbidden         403  a real key, without the right
     ├── NotFound          404  unknown, foreign, deleted: all the same
     ├── MethodNotAllowed  405
+    ├── TooSlow           408  the body did not arrive in time; SDKs send it again
     ├── TooLarge          413
     ├── NotJson           415
     ├── Conflict          422  an idempotency key with other parameters
@@ -67,6 +68,11 @@ class NotFound(Problem):
 
 class MethodNotAllowed(Problem):
     status = 405
+    type = "invalid_request_error"
+
+
+class TooSlow(Problem):
+    status = 408
     type = "invalid_request_error"
 
 

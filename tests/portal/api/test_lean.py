@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from typing import Any
@@ -11,7 +12,9 @@ import pytest
 from django.db import OperationalError
 from pytest_django import Settings
 
-from portal.api.lean import LARGEST_BODY, Answer, Call, Doors, OpenRoute, answer_json
+from portal.api.intake import LARGEST_BODY
+from portal.api.lean import Answer, Call, Doors, KeyRoute, OpenRoute, answer_json
+from portal.services.principal import Principal
 from portal.wire.errors import Conflict
 from tests.api_client import Client
 
@@ -46,19 +49,23 @@ async def lose_database(call: Call) -> Answer:
     raise OperationalError("host db.internal is down")
 
 
-DOORS = Doors(
-    (
-        OpenRoute("GET", "/v1/things", echo),
-        OpenRoute("POST", "/v1/things", echo),
-        OpenRoute("GET", "/v1/things/{id}", echo),
-        OpenRoute("POST", "/v1/things/{id}/stop", echo),
-        OpenRoute("POST", "/v1/read", read),
-        OpenRoute("GET", "/v1/refuse", refuse),
-        OpenRoute("GET", "/v1/break", break_down),
-        OpenRoute("GET", "/v1/database", lose_database),
-        OpenRoute("GET", "/health", echo),
-    )
+def enter(call: Call, who: Principal) -> Answer:
+    return answer_json({"size": len(call.body)})
+
+
+ROUTES = (
+    OpenRoute("GET", "/v1/things", echo),
+    OpenRoute("POST", "/v1/things", echo),
+    OpenRoute("GET", "/v1/things/{id}", echo),
+    OpenRoute("POST", "/v1/things/{id}/stop", echo),
+    OpenRoute("POST", "/v1/read", read),
+    OpenRoute("GET", "/v1/refuse", refuse),
+    OpenRoute("GET", "/v1/break", break_down),
+    OpenRoute("GET", "/v1/database", lose_database),
+    OpenRoute("GET", "/health", echo),
+    KeyRoute("POST", "/v1/locked", "research", enter),
 )
+DOORS = Doors(ROUTES)
 client = Client(DOORS)
 
 
@@ -247,6 +254,11 @@ class Wire:
         await DOORS(self.scope, self.receive, self.send)
 
 
+def error_in(wire: Wire) -> dict[str, Any]:
+    error: dict[str, Any] = json.loads(wire.sent[1]["body"])["error"]
+    return error
+
+
 async def test_it_refuses_a_large_body_by_its_announced_length_unread() -> None:
     for length in (str(LARGEST_BODY + 1), "9" * 30):
         wire = Wire(b"x", length=length)
@@ -259,6 +271,32 @@ async def test_it_stops_reading_a_body_that_grows_too_large() -> None:
     wire = Wire(*[b"x" * LARGEST_BODY] * 9)
     await wire.call()
     assert (wire.sent[0]["status"], wire.read) == (413, 2)
+
+
+async def test_it_waits_for_no_body_for_ever() -> None:
+    wire = Wire(b"x")
+
+    async def dribble() -> dict[str, Any]:
+        await asyncio.sleep(0.01)
+        return {"type": "http.request", "body": b"x", "more_body": True}
+
+    await Doors(ROUTES, body_seconds=0.1)(wire.scope, dribble, wire.send)
+
+    assert wire.sent[0]["status"] == 408
+    assert (b"connection", b"close") in wire.sent[0]["headers"]
+    assert error_in(wire)["code"] is None
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("header", [(b"content-length", b"900000"), (b"transfer-encoding", b"chunked")])
+async def test_it_reads_no_large_body_of_who_has_no_key(header: tuple[bytes, bytes]) -> None:
+    wire = Wire(*[b"x" * 1000] * 900)
+    wire.scope |= {"path": "/v1/locked", "headers": [header]}
+
+    await wire.call()
+
+    assert (wire.sent[0]["status"], wire.read) == (401, 0)
+    assert error_in(wire)["code"] == "invalid_api_key"
 
 
 async def test_it_answers_nobody_when_the_client_left() -> None:
