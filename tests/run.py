@@ -21,6 +21,7 @@ from tests.services import ServiceError, running
 ROOT = Path(__file__).resolve().parent.parent
 PASSES = {"sqlite": "SQLite", "postgres": "PostgreSQL and Valkey"}
 NOTHING_COLLECTED = 5
+TAKES_A_VALUE = ("-k", "-m", "-n", "-p", "-o", "-W")
 
 
 def parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -43,8 +44,13 @@ def parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
 
 
 def find_paths(arguments: list[str], caller: Path) -> list[str]:
-    """Paths as the caller's folder sees them; everything else as it is."""
-    return [str(caller / word) if (caller / word.split("::")[0]).exists() else word for word in arguments]
+    """Paths as the caller's folder sees them; everything else, values of options included, as it is."""
+
+    def is_path(word: str, before: str) -> bool:
+        return before not in TAKES_A_VALUE and (caller / word.split("::")[0]).exists()
+
+    pairs = zip(arguments, ["", *arguments], strict=False)
+    return [str(caller / word) if is_path(word, before) else word for word, before in pairs]
 
 
 def pytest_command(options: argparse.Namespace, rest: list[str]) -> list[str]:
