@@ -69,7 +69,7 @@ def test_it_forgets_a_document_when_a_patch_does_not_fit() -> None:
     list(documents.read([diff(whole({"chunks": []}))]))
 
     assert list(documents.read([diff(add("/chunks/7", "x"))])) == []
-    assert list(documents.read([diff(add("/chunks/0", "x"))])) == []
+    assert list(documents.read([diff(add("/progress", "IN_PROGRESS"))])) == []
     assert documents.lost == {("ask_text", "markdown_block")}
 
 
@@ -86,7 +86,7 @@ def test_it_takes_a_lost_document_up_again_when_it_comes_whole() -> None:
 def test_it_refuses_operations_that_could_blow_a_document_up() -> None:
     documents = Documents()
     list(documents.read([diff(whole({"a": [1]}))]))
-    bomb = [{"op": "copy", "from": "", "path": f"/{number}"} for number in range(64)]
+    bomb = [{"op": "copy", "from": "", "path": f"/{number}"} for number in range(12)]
 
     assert list(documents.read([diff(*bomb)])) == []
 
