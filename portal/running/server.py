@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import uvicorn
 
+from portal.running.connection import Connection, raise_open_files
 from portal.running.signals import stop_signals
 
 GRACE_SECONDS = 5
@@ -57,8 +58,10 @@ def serve(listener: socket.socket, on_ready: Callable[[], None] = lambda: None) 
 
     There is no access log: it would show keys that stand in a URL.
     """
+    raise_open_files()
     config = uvicorn.Config(
         "portal.asgi:application",
+        http=Connection,
         lifespan="on",
         log_config=None,
         access_log=False,

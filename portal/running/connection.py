@@ -1,0 +1,126 @@
+"""One client's connection: uvicorn's, with an end to its patience.
+
+uvicorn waits for a request's head for as long as the client likes, keeps however much of it comes,
+and stays connected to whoever was answered before their body was whole. Each such connection costs
+a descriptor that the database and the worker of this process need too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import resource
+import sys
+from asyncio import TimerHandle
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+HEAD_SECONDS = 20.0
+"""For a request's head to arrive whole. Browsers open connections ahead of their use."""
+LARGEST_HEAD = 64 * 1024
+"""Bytes of request line and headers, and of one read more."""
+LINGER_SECONDS = 5.0
+"""For a client to notice that it was answered before its body was whole."""
+OWN_FILES = 256
+"""Descriptors that no client gets: databases, upstreams, logs."""
+ENOUGH_FILES = (65_536, 10_240)
+TOO_LARGE = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
+    b"content-length: 0\r\ncache-control: no-store\r\nconnection: close\r\n\r\n"
+)
+
+
+class Connection(HttpToolsProtocol):
+    """Closed when a head takes too long or grows too large, and after an answer to half a request."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.reads_head = True
+        self.heads = 0
+        """How many were read whole."""
+        self.head_size = 0
+        self.head_timer: TimerHandle | None = None
+        self.linger_timer: TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn
+        super().connection_made(transport)
+        if len(self.connections) > most_connections():
+            transport.abort()
+        else:
+            self._expect_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timers()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        was_within = self.heads if self.reads_head else None
+        super().data_received(data)
+        if not self.reads_head or self.transport.is_closing() or self.transport.get_protocol() is not self:
+            return
+        if was_within == self.heads:
+            self.head_size += len(data)
+        if self.head_size > LARGEST_HEAD:
+            self.transport.write(TOO_LARGE)
+            self.transport.close()
+        elif self.head_timer is None:
+            self._expect_head()
+
+    def on_headers_complete(self) -> None:
+        self.reads_head = False
+        self.heads += 1
+        self._stop_timers()
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self.reads_head, self.head_size = True, 0
+        self._stop_timers()
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if not self.reads_head and self.linger_timer is None:
+            self.linger_timer = self.loop.call_later(LINGER_SECONDS, self._end_if_idle)
+
+    def _expect_head(self) -> None:
+        self.head_timer = self.loop.call_later(HEAD_SECONDS, self._give_up_on_head)
+
+    def _give_up_on_head(self) -> None:
+        """The next head may wait as long as the answer to the one before is under way."""
+        if self._is_busy():
+            self._expect_head()
+        else:
+            self.transport.close()
+
+    def _end_if_idle(self) -> None:
+        self.linger_timer = None
+        if not self._is_busy():
+            self.transport.close()
+
+    def _is_busy(self) -> bool:
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and not cycle.response_complete
+
+    def _stop_timers(self) -> None:
+        for timer in (self.head_timer, self.linger_timer):
+            if timer is not None:
+                timer.cancel()
+        self.head_timer = self.linger_timer = None
+
+
+def raise_open_files() -> None:
+    """As many descriptors as the system allows, within reason: 1,024, a usual default, are soon taken."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for wanted in ENOUGH_FILES:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        # macOS calls its limit infinite and refuses more than it has.
+        with contextlib.suppress(OSError, ValueError):
+            if soft != resource.RLIM_INFINITY and soft < most:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+            return
+
+
+def most_connections() -> int:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else max(soft - OWN_FILES, soft // 2)

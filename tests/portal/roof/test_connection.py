@@ -1,0 +1,262 @@
+"""Clients that take their time or talk too much, on a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import uvicorn
+
+from portal.running import connection
+from portal.running.connection import LARGEST_HEAD, Connection, most_connections, raise_open_files
+from portal.running.server import open_socket
+
+PATIENCE = 10.0
+
+
+async def application(scope: Any, receive: Any, send: Any) -> None:
+    """Reads the body but at /unread, and takes a second to answer at /slow."""
+    if scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.accept"})
+        await receive()
+        return
+    more = scope["path"] != "/unread"
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return
+        more = message.get("more_body", False)
+    if scope["path"] == "/slow":
+        await asyncio.sleep(1)
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"ok"})
+
+
+@pytest.fixture
+def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.4)
+    monkeypatch.setattr(connection, "LINGER_SECONDS", 0.4)
+    listener = open_socket("127.0.0.1", 0)
+    config = uvicorn.Config(
+        application, http=Connection, lifespan="off", log_config=None, timeout_graceful_shutdown=1
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield listener.getsockname()[1]
+    server.should_exit = True
+    thread.join()
+
+
+Dial = Callable[..., socket.socket]
+
+
+@pytest.fixture
+def dial(port: int) -> Iterator[Dial]:
+    opened: list[socket.socket] = []
+
+    def connect(said: bytes = b"") -> socket.socket:
+        client = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+        opened.append(client)
+        client.sendall(said)
+        return client
+
+    yield connect
+    for client in opened:
+        client.close()
+
+
+def hear(client: socket.socket) -> bytes:
+    """All that comes until the server hangs up."""
+    heard = b""
+    try:
+        while piece := client.recv(65536):
+            heard += piece
+    except ConnectionResetError:
+        pass
+    return heard
+
+
+def hear_answer(client: socket.socket) -> bytes:
+    heard = b""
+    while not heard.endswith(b"ok"):
+        piece = client.recv(65536)
+        assert piece, heard
+        heard += piece
+    return heard
+
+
+def dribble(client: socket.socket, drop: bytes) -> bytes:
+    """A drop every now and then, until the server has had enough."""
+    client.settimeout(0.05)
+    deadline, heard = time.monotonic() + PATIENCE, b""
+    while time.monotonic() < deadline:
+        try:
+            client.sendall(drop)
+            piece = client.recv(65536)
+            if not piece:
+                return heard
+            heard += piece
+        except TimeoutError:
+            continue
+        except ConnectionError:
+            return heard
+    raise AssertionError("the server listened for ever")
+
+
+GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+def test_it_answers(dial: Dial) -> None:
+    assert hear_answer(dial(GET)).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\n", b"GET /ws HTTP/1.1\r\nUpgrade: websocket\r\n"])
+def test_it_hangs_up_on_who_says_nothing_more(dial: Dial, said: bytes) -> None:
+    assert hear(dial(said)) == b""
+
+
+@pytest.mark.parametrize(
+    ("said", "drop"), [(b"GET / HTTP/1.1\r\n", b"a: b\r\n"), (b"", b"\r\n"), (b"GET /", b"x")]
+)
+def test_it_hangs_up_on_who_dribbles_a_head(dial: Dial, said: bytes, drop: bytes) -> None:
+    assert dribble(dial(said), drop) == b""
+
+
+def test_it_hangs_up_on_who_dribbles_the_second_head(dial: Dial) -> None:
+    client = dial(GET)
+    hear_answer(client)
+
+    assert dribble(client, b"\r\n") == b""
+
+
+@pytest.mark.parametrize("header", [b"a: " + b"b" * 4096, b"a: b\r\n" * 700])
+def test_it_takes_no_head_without_end(dial: Dial, header: bytes) -> None:
+    client = dial(b"GET / HTTP/1.1\r\n")
+
+    heard = dribble(client, header)
+
+    assert heard.startswith(b"HTTP/1.1 431") or heard == b""
+
+
+def test_it_says_that_a_head_is_too_large(dial: Dial) -> None:
+    client = dial(b"GET / HTTP/1.1\r\n")
+    client.sendall(b"a: " + b"b" * LARGEST_HEAD)
+
+    assert hear(client).startswith(b"HTTP/1.1 431")
+
+
+def test_it_takes_large_bodies_one_after_the_other(dial: Dial) -> None:
+    client = dial()
+    for _ in range(3):
+        client.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 300000\r\n\r\n" + b"x" * 300_000)
+        assert hear_answer(client).startswith(b"HTTP/1.1 200")
+
+
+def test_it_waits_for_a_body_longer_than_for_a_head(dial: Dial) -> None:
+    client = dial(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\na")
+    time.sleep(0.8)
+    client.sendall(b"b")
+
+    assert hear_answer(client).startswith(b"HTTP/1.1 200")
+
+
+def test_it_leaves_a_long_answer_its_time(dial: Dial) -> None:
+    client = dial(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\nGET")  # the next head has begun already
+
+    assert hear_answer(client).startswith(b"HTTP/1.1 200")
+    assert hear(client) == b""
+
+
+def test_it_hangs_up_on_who_goes_on_after_the_answer(dial: Dial) -> None:
+    client = dial(b"POST /unread HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n")
+
+    assert dribble(client, b"x").startswith(b"HTTP/1.1 200")
+
+
+def test_it_keeps_who_finishes_after_the_answer(dial: Dial) -> None:
+    client = dial(b"POST /unread HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n")
+    hear_answer(client)
+    client.sendall(b"xyz")
+    client.sendall(GET)
+
+    assert hear_answer(client).startswith(b"HTTP/1.1 200")
+
+
+def test_it_leaves_sockets_of_pages_alone(dial: Dial) -> None:
+    head = (
+        b"GET /ws HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+    client = dial(head)
+    assert client.recv(65536).startswith(b"HTTP/1.1 101")
+    client.settimeout(1)
+
+    with pytest.raises(TimeoutError):
+        client.recv(1)
+
+
+def test_it_takes_so_many_clients(dial: Dial, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "most_connections", lambda: 2)
+    monkeypatch.setattr(connection, "HEAD_SECONDS", PATIENCE)
+    first, _second = dial(), dial()
+    time.sleep(0.2)
+
+    assert hear(dial(GET)) == b""
+    first.sendall(GET)
+    assert hear_answer(first).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ((1024, 20_000), [(20_000, 20_000)]),
+        ((1024, 1_000_000), [(65_536, 1_000_000)]),
+        ((1024, resource.RLIM_INFINITY), [(65_536, resource.RLIM_INFINITY)]),
+        ((100_000, 1_000_000), []),
+        ((4096, 4096), []),
+        ((resource.RLIM_INFINITY, resource.RLIM_INFINITY), []),
+    ],
+)
+def test_it_opens_as_many_files_as_it_may(
+    monkeypatch: pytest.MonkeyPatch, before: tuple[int, int], after: list[tuple[int, int]]
+) -> None:
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: before)
+    monkeypatch.setattr(resource, "setrlimit", lambda kind, limits: asked.append(limits))
+
+    raise_open_files()
+
+    assert asked == after
+
+
+def test_it_asks_for_less_where_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def refuse_much(kind: int, limits: tuple[int, int]) -> None:
+        asked.append(limits[0])
+        if limits[0] > 10_240:
+            raise ValueError("current limit exceeds maximum limit")
+
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (256, resource.RLIM_INFINITY))
+    monkeypatch.setattr(resource, "setrlimit", refuse_much)
+
+    raise_open_files()
+
+    assert asked == [65_536, 10_240]
+
+
+@pytest.mark.parametrize(("files", "clients"), [(20_000, 19_744), (1024, 768), (256, 128)])
+def test_it_keeps_files_for_itself(monkeypatch: pytest.MonkeyPatch, files: int, clients: int) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (files, files))
+
+    assert most_connections() == clients
