@@ -18,6 +18,8 @@ from portal.services import ledger_guard
 
 PLANTED = (
     ("portal.migrations.0002_default_plan", "add_default_plan"),
+    ("proxy.migrations.0002_catalogue", "add_models"),
+    ("proxy.migrations.0002_catalogue", "add_patterns"),
     ("research.migrations.0002_presets", "add_presets"),
     ("research.migrations.0002_presets", "add_backend_policies"),
 )
