@@ -15,12 +15,16 @@ from portal.api import health
 from portal.api.handler import envelope, internal_error, is_api, nothing_here
 from portal.api.lean import Doors
 from portal.wire.errors import BadRequest, Forbidden
+from proxy.api import chat, models
+from proxy.services import health as proxy_health
 from research.api import doors as research
 
-doors = Doors((*health.routes(), *research.routes))
+pool = health.Feature(proxy_health.is_well, proxy_health.details)
+doors = Doors((*health.routes(pool), *chat.routes, *models.routes, *research.routes))
 
 urlpatterns = [
     path("", include("portal.api.urls")),
+    path("admin/", include("proxy.api.admin")),
     path("admin/", admin.site.urls),
     path("account/", include("portal.pages.account_urls")),
     path("", include("portal.pages.urls")),

@@ -35,7 +35,6 @@ from proxy.protocol.web_request import Ask
 from proxy.services import continuity
 from proxy.services.accounts import (
     is_anyone_busy,
-    jar_of,
     note_fault,
     pool,
     session_of,
@@ -47,8 +46,6 @@ from proxy.services.continuity import Filing, Found
 from proxy.services.leases import lease_end
 from proxy.services.prompts import policy_of
 from proxy.upstream.web import Session
-
-_ABOUT_THE_SESSION = frozenset({FaultKind.SIGNED_OUT, FaultKind.FORBIDDEN})
 
 
 class Busy(Unavailable):
@@ -194,14 +191,10 @@ def ask_anew(plan: ChatPlan) -> ChatPlan:
     return replace(plan, follows=None)
 
 
-def with_fresh_cookies(plan: ChatPlan, fault: Fault) -> ChatPlan | None:
-    """The same ask with cookies that another answer brought meanwhile; None when that explains nothing."""
-    if fault.kind not in _ABOUT_THE_SESSION:
-        return None
-    account = WebAccount.objects.filter(pk=plan.session.account_id, enabled=True).exclude(jar="").first()
-    if account is None or jar_of(account) == plan.session.jar:
-        return None
-    return replace(plan, session=session_of(account))
+def with_latest_cookies(plan: ChatPlan) -> ChatPlan:
+    """The same ask with the account's cookies as they are now: another answer may have brought new ones."""
+    account = WebAccount.objects.filter(pk=plan.session.account_id).exclude(jar="").first()
+    return plan if account is None else replace(plan, session=session_of(account))
 
 
 def _thread_of(question: Question) -> Found | None:

@@ -27,7 +27,7 @@ from proxy.protocol.finishing import Finisher
 from proxy.protocol.verdicts import EFFECTS, problem_of
 from proxy.protocol.web_events import WebAnswer
 from proxy.protocol.web_request import AskIds
-from proxy.services import leases
+from proxy.services import leases, rotation
 from proxy.services.accounts import store_cookies
 from proxy.services.chat import (
     Busy,
@@ -36,12 +36,12 @@ from proxy.services.chat import (
     ask_anew,
     move_turn,
     open_turn,
-    with_fresh_cookies,
+    with_latest_cookies,
 )
 from proxy.services.settling import Outcome, Settled, settle
 from proxy.services.threads import in_thread
 from proxy.upstream import web
-from proxy.upstream.web import Broke, Opened
+from proxy.upstream.web import Broke, Opened, Session
 
 MOST_ACCOUNTS = 6
 """Accounts that one question may be put to."""
@@ -50,6 +50,9 @@ MOST_FRESH = 5
 WAITS = (0.1, 1.0)
 """Seconds between two looks for a free place: at first, and at most."""
 TAIL_SECONDS = 1.0
+GRACE_SECONDS = 0.1
+"""What another answer gets to store the token that explains why this one was refused."""
+_ABOUT_THE_SESSION = frozenset({FaultKind.SIGNED_OUT, FaultKind.FORBIDDEN})
 
 _tails: set[asyncio.Task[None]] = set()
 
@@ -103,17 +106,14 @@ class Relay:
 
     async def _attempt(self) -> AsyncGenerator[list[Delta], None]:
         """One ask. The last list ends with `Done` or `Fault`."""
-        plan = self._planned()
-        ids = AskIds(*(str(uuid4()) for _ in range(4)))
-        opened = await web.ask(plan.session, plan.ask, ids)
+        opened = await self._ask()
         if isinstance(opened, Fault):
             yield [opened]
             return
         chunks = opened.chunks()
         whole = False
         try:
-            await self._keep_cookies(opened)
-            decoder, answer = SseDecoder(), WebAnswer(plan.question.preference)
+            decoder, answer = SseDecoder(), WebAnswer(self.question.preference)
             self._finisher = Finisher()
             async for chunk in chunks:
                 deltas = [delta for record in decoder.feed(chunk) for delta in answer.read(record)]
@@ -130,13 +130,17 @@ class Relay:
         finally:
             await _part(opened, chunks, whole=whole)
 
-    async def _keep_cookies(self, opened: Opened) -> None:
-        if opened.set_cookies:
-            session = self._planned().session
-            store = partial(
-                store_cookies, session.account_id, session.jar_version, opened.set_cookies, timezone.now()
-            )
-            await in_thread(store)
+    async def _ask(self) -> Opened | Fault:
+        """An answer whose rotated cookies are stored: before its text goes to anybody."""
+        async with rotation.in_turn(self._planned().session.account_id) as cookies_may_be_old:
+            if cookies_may_be_old:
+                self.plan = await in_thread(partial(with_latest_cookies, self._planned()))
+            plan = self._planned()
+            ids = AskIds(*(str(uuid4()) for _ in range(4)))
+            opened = await web.ask(plan.session, plan.ask, ids)
+            if isinstance(opened, Opened) and opened.set_cookies:
+                await _keep_cookies(plan.session, opened)
+            return opened
 
     async def _note(self, deltas: list[Delta]) -> None:
         """What is worth remembering; lines that an earlier attempt told are not told again."""
@@ -184,9 +188,13 @@ class Relay:
         """Whether the account is asked again with cookies that came since."""
         if self._fresh >= MOST_FRESH:
             return False
-        fresh = await in_thread(partial(with_fresh_cookies, plan, fault))
-        if fresh is None:
+        if fault.kind not in _ABOUT_THE_SESSION:
             return False
+        await asyncio.sleep(GRACE_SECONDS)
+        fresh = await in_thread(partial(with_latest_cookies, plan))
+        if fresh.session.jar == plan.session.jar:
+            return False
+        rotation.learn(plan.session.account_id)
         self._fresh += 1
         self.plan = fresh
         return True
@@ -228,6 +236,19 @@ class Relay:
             self.outcome.text = self._finisher.content
             self._settling = asyncio.ensure_future(in_thread(partial(settle, self.plan, self.outcome)))
         self.settled = await asyncio.shield(self._settling)
+
+
+async def _keep_cookies(session: Session, opened: Opened) -> None:
+    if rotation.brings_token(opened.set_cookies):
+        rotation.learn(session.account_id)
+    store = partial(
+        store_cookies, session.account_id, session.jar_version, opened.set_cookies, timezone.now()
+    )
+    try:
+        await in_thread(store)
+    except BaseException:
+        await opened.close()
+        raise
 
 
 async def _part(opened: Opened, chunks: AsyncGenerator[bytes, None], *, whole: bool) -> None:
