@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from portal.wire.urls import host_label, linkable
 from research.models.reports import RunEvent
-from research.protocol.urls import host_label, linkable
 
 PAGES_SHOWN = 6
 """Pages of one event that are shown before the rest is folded away."""

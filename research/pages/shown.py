@@ -10,12 +10,12 @@ from typing import Any
 
 from django.utils.text import Truncator
 
+from portal.services.render import Heading, contents_of
+from portal.wire.urls import host_label
 from research.models.reports import Report
 from research.models.runs import Run
 from research.pages.events import backend_name, counted
 from research.protocol.states import State
-from research.protocol.urls import host_label
-from research.services.render import Heading, contents_of
 
 LONG_QUESTION = 160
 """A question longer than this is no heading: it is shown as text."""

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from research.protocol.links import Inline, Link
+from portal.wire.links import Inline, Link
 
 MOST_NUMBERS = 30
 """One bracket that names more sources is no citation (and could be made to name millions)."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from portal.wire.urls import host_label, linkable, normalise
 from research.protocol.outcome import Finished
 from research.protocol.sources import listed
-from research.protocol.urls import host_label, linkable, normalise
 
 
 def research_receipt(finished: Finished) -> dict[str, Any]:

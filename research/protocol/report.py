@@ -6,13 +6,13 @@ from collections.abc import Set
 from dataclasses import dataclass, replace
 from typing import Any
 
+from portal.wire.links import Inline, Link, find_links
+from portal.wire.urls import normalise
 from research.protocol.attribution import Mark, attribute
 from research.protocol.citations import Citations, find_citations
-from research.protocol.links import Inline, Link, find_links
 from research.protocol.outcome import Finished, Found, Provenance, Source
 from research.protocol.sources import Catalogue, catalogue, listed, relabelled
 from research.protocol.thinking import split_thinking
-from research.protocol.urls import normalise
 
 _SHOWN = 5
 """Most marks named in one notice."""

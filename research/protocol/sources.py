@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from itertools import count
 
+from portal.wire.urls import host_label, linkable, normalise
 from research.protocol.outcome import Finished, Found, Provenance, Source
-from research.protocol.urls import host_label, linkable, normalise
 
 UNNAMED = "Source without a usable address"
 

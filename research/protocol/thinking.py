@@ -12,7 +12,7 @@ import re
 from bisect import bisect
 from dataclasses import dataclass
 
-from research.protocol.blocks import FENCE, after_fence
+from portal.wire.blocks import FENCE, after_fence
 
 _TAG = re.compile(r"(?i)</?think>")
 _STEP = re.compile(f"(?im)^{FENCE}|<think>")

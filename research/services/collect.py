@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
+from portal.services.render import render_markdown
 from portal.wire.crash import crashpoint
 from research.models.reports import Report
 from research.models.runs import Run
@@ -15,7 +16,6 @@ from research.protocol.report import build_report, url_citations
 from research.protocol.states import State
 from research.services.money import end_run
 from research.services.moves import Event
-from research.services.render import render_report
 
 NO_TEXT = "The upstream finished without any text."
 
@@ -31,7 +31,7 @@ def collect(run: Run, finished: Finished, **changes: Any) -> None:
     report = Report(
         run=run,
         text=built.text,
-        html=render_report(built.text, built.marks, built.sources),
+        html=render_markdown(built.text, built.marks, built.sources),
         thinking=built.thinking,
         sources=[asdict(source) for source in built.sources],
         marks=[asdict(mark) for mark in built.marks],

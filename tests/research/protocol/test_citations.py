@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
+from portal.wire.links import find_links
 from research.protocol.citations import Citations, find_citations
-from research.protocol.links import find_links
 from tests.research.protocol.texts import markdown
 
 

@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
+from portal.wire.urls import LONGEST
 from research.protocol.outcome import Finished, Found
 from research.protocol.report import build_report, url_citations
-from research.protocol.urls import LONGEST
 from tests.research.protocol.texts import PIECES
 
 SIZE = 30_000

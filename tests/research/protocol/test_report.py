@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from portal.wire.urls import normalise
 from research.protocol.outcome import Finished, Found
 from research.protocol.report import Report, build_report, url_citations
-from research.protocol.urls import normalise
 from tests.research.protocol.texts import markdown
 
 EIGHT = tuple(

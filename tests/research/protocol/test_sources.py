@@ -3,9 +3,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from portal.wire.urls import normalise
 from research.protocol.outcome import Fetched, Finished, Found
 from research.protocol.sources import UNNAMED, catalogue, listed, relabelled
-from research.protocol.urls import normalise
 
 pages = st.lists(
     st.builds(

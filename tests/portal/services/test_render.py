@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from portal.services.render import CLOSE, DIGITS, OPEN, Heading, contents_of, render_markdown
 from research.protocol.outcome import Finished, Found
 from research.protocol.report import build_report
-from research.services.render import CLOSE, DIGITS, OPEN, Heading, contents_of, render_report
 
 FOUND = tuple(Found(f"https://s{place}.example/", f"Source {place}", number=place) for place in range(1, 9))
 
 
 def rendered(text: str) -> str:
     report = build_report(Finished(text, found=FOUND))
-    return render_report(report.text, report.marks, report.sources)
+    return render_markdown(report.text, report.marks, report.sources)
 
 
 def chip(*numbers: int) -> str:
@@ -206,7 +206,7 @@ def test_it_renders_a_very_long_report_in_bounded_time(paragraph: str) -> None:
     report = build_report(Finished(text, found=FOUND))
 
     started = time.process_time()
-    html = render_report(report.text, report.marks, report.sources)
+    html = render_markdown(report.text, report.marks, report.sources)
 
     assert time.process_time() - started < 10  # usually under 2: this is here to notice quadratic time
     assert html.count('class="cites"') > 10_000

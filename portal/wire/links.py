@@ -15,8 +15,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Literal
 
-from research.protocol.blocks import Blocks, Definition, read_blocks
-from research.protocol.urls import LONGEST, SCHEME, linkable
+from portal.wire.blocks import Blocks, Definition, read_blocks
+from portal.wire.urls import LONGEST, SCHEME, linkable
 
 LinkKind = Literal["bare", "autolink", "inline", "reference", "definition"]
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from research.protocol.blocks import read_blocks
-from research.protocol.links import find_links
+from portal.wire.blocks import read_blocks
+from portal.wire.links import find_links
 from tests.research.protocol.texts import markdown
 
 

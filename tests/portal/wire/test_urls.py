@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from research.protocol.urls import LONGEST, host_label, linkable, normalise
+from portal.wire.urls import LONGEST, host_label, linkable, normalise
 
 addresses = st.one_of(
     st.text(),

@@ -1,4 +1,4 @@
-"""Markdown → safe HTML, once per report, by the worker (STACK §5, Markdown).
+"""Markdown → safe HTML: of a report once, by the worker; of a chat's answer as it grows (STACK §5, Markdown).
 
 Three walls, each enough alone: the parser takes no HTML, the renderer writes only the tokens it
 gets, and nh3 lets nothing but a short list of elements through. No image, no script, no style
@@ -14,17 +14,15 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape, unescape
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote
 
 import nh3
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from research.protocol.attribution import Mark
-from research.protocol.links import find_links
-from research.protocol.outcome import Source
-from research.protocol.urls import linkable
+from portal.wire.links import find_links
+from portal.wire.urls import linkable
 
 # A placeholder is punctuation at both ends, as "[1]" is: emphasis around it pairs up as it would
 # around the mark. The digits between are private-use characters, taken out of the text beforehand.
@@ -61,6 +59,29 @@ CLASSES = {
 }
 
 
+class Mark(Protocol):
+    """A citation mark: code point offsets into the text, half-open, and the numbers of its sources.
+
+    With a `problem` it stays as written; an empty one stands between two characters.
+    """
+
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def sources(self) -> tuple[int, ...]: ...
+    @property
+    def problem(self) -> str | None: ...
+
+
+class Source(Protocol):
+    """A source that marks may name."""
+
+    @property
+    def number(self) -> int: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Heading:
     """A line of the contents: `level` is 2..6, `id` the anchor in the report's HTML."""
@@ -70,7 +91,7 @@ class Heading:
     text: str
 
 
-def render_report(text: str, marks: Sequence[Mark], sources: Sequence[Source]) -> str:
+def render_markdown(text: str, marks: Sequence[Mark], sources: Sequence[Source]) -> str:
     """`text` as HTML, its citation marks as links to `#source-N`. Raises nothing, whatever the text.
 
     What a mark with a problem cites is not known: it stays as its author wrote it, and looks so.
@@ -91,7 +112,7 @@ def render_report(text: str, marks: Sequence[Mark], sources: Sequence[Source]) -
 
 
 def contents_of(html: str) -> list[Heading]:
-    """The headings of what `render_report` wrote, in order, as plain text without marks."""
+    """The headings of what `render_markdown` wrote, in order, as plain text without marks."""
     return [
         Heading(int(level), anchor, unescape(_TAG.sub("", _CHIPS.sub("", inner))).strip())
         for level, anchor, inner in _HEADING.findall(html)
