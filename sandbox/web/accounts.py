@@ -81,9 +81,10 @@ def read_traits(account: str) -> Traits:
 
 
 def split_token(token: str) -> tuple[str, int]:
-    """(account, serial) of a session token; the account is "" for a token that the sandbox never gave out."""
+    """(account, serial) of a session token; the account is "" for one that the sandbox never gave out, such
+    as one that was put together of two."""
     account, _, serial = token.partition(".")
-    if not account.startswith(_BEGINNING) or account == _BEGINNING:
+    if not account.startswith(_BEGINNING) or account == _BEGINNING or token.count(_BEGINNING) > 1:
         return "", 0
     return account, int(serial) if serial.isascii() and serial.isdigit() else 0
 

@@ -66,8 +66,8 @@ def _kind(schema: dict[str, Any]) -> str:
 
 
 def _number(schema: dict[str, Any]) -> Any:
-    above = schema.get("exclusiveMinimum", 0) + 1
-    return min(schema.get("minimum", above), schema.get("maximum", above))
+    low = schema.get("minimum", schema.get("exclusiveMinimum", 0) + 1)
+    return min(low, schema.get("maximum", low))
 
 
 def _object(schema: dict[str, Any], root: dict[str, Any], deep: int) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 import time
@@ -13,7 +14,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from tests.sandbox.web.listener import ASK, Record, body, cookie, final_text, placed, records
+from tests.sandbox.web.listener import ASK, Record, blocks, body, cookie, final_text, placed, records
 from tests.sandbox_server import SandboxServer
 
 SESSION = cookie("sandbox-max-wire")
@@ -208,6 +209,13 @@ def test_it_asks_back_and_waits_for_nobody(client: httpx.Client) -> None:
     assert time.monotonic() - begin >= 0.7
     assert "RESEARCH_CLARIFYING_QUESTIONS" in text
     assert found[-1].event == "end_of_stream"
+
+
+def test_it_tells_how_long_deep_research_will_take(client: httpx.Client) -> None:
+    question = f"{PLAIN} [sandbox:duration=20] [sandbox:end-stream=1]"
+    _, found = whole(client, question, model_preference="pplx_alpha")
+    plan = blocks(json.loads(found[0].data), "plan")[0]["plan_block"]
+    assert (plan["eta_seconds_remaining"], plan["pct_complete"]) == (20, 0)
 
 
 # Troubles.
