@@ -47,7 +47,7 @@ def find_paths(arguments: list[str], caller: Path) -> list[str]:
     """Paths as the caller's folder sees them; everything else, values of options included, as it is."""
 
     def is_path(word: str, before: str) -> bool:
-        return before not in TAKES_A_VALUE and (caller / word.split("::")[0]).exists()
+        return before not in TAKES_A_VALUE and (caller / word.partition("::")[0]).exists()
 
     pairs = zip(arguments, ["", *arguments], strict=False)
     return [str(caller / word) if is_path(word, before) else word for word, before in pairs]
