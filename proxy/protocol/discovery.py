@@ -196,6 +196,10 @@ class Round:
         self.report.probed += 1
         self._settle(self._waiting[0], result, reason or result)
 
+    def skip(self, reason: str) -> None:
+        """The last probe was not made."""
+        self._settle(self._waiting[0], "failed", reason)
+
     def _settle(self, check: _Check, result: ProbeResult, reason: str) -> None:
         trouble = Trouble(check.model.id, check.preference, reason)
         if result == "substituted" and check.trying:

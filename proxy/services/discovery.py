@@ -75,7 +75,7 @@ def _probe_all(round_: Round, account: WebAccount) -> None:
     trouble: Fault | None = None
     while (preference := round_.next_probe()) is not None:
         if trouble is not None:
-            round_.tell("failed", f"not asked: {EFFECTS[trouble.kind].message}")
+            round_.skip(f"not asked: {EFFECTS[trouble.kind].message}")
             continue
         if round_.report.probed:
             time.sleep(PAUSE_SECONDS)

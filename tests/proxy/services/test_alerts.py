@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -27,7 +28,7 @@ def _ntfy(sandbox: SandboxServer, settings: Settings) -> None:
     settings.NTFY_TOPIC = TOPIC
 
 
-def expire(**fields: object) -> WebAccount:
+def expire(**fields: Any) -> WebAccount:
     return check_account(account(token="sandbox-expired-a", **fields))
 
 

@@ -9,7 +9,7 @@ from pytest_django.fixtures import Settings
 
 from portal.wire.errors import BadRequest
 from proxy.models.catalog import ChatModel
-from proxy.protocol.model_table import MapUpdate, ModelNotAvailable
+from proxy.protocol.model_table import SEED, MapUpdate, ModelNotAvailable
 from proxy.services import catalog
 from proxy.services.catalog import find_model, update_map
 from tests.portal.people import an_admin
@@ -24,7 +24,7 @@ def _in_the_sandbox(settings: Settings) -> None:
 
 
 def test_a_new_installation_has_the_whole_table() -> None:
-    assert catalog.all_models() == catalog.SEED
+    assert catalog.all_models() == SEED
     assert find_model("auto").price == 0
     assert find_model("gpt").price == Decimal("0.1")
 

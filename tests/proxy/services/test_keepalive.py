@@ -10,8 +10,8 @@ from pytest_django.fixtures import Settings
 
 from proxy.models.accounts import WebAccount
 from proxy.protocol.delta import Fault, FaultKind
-from proxy.services import keepalive
-from proxy.services.accounts import note_fault
+from proxy.services import duties, keepalive
+from proxy.services.accounts import note_fault, session_of
 from proxy.services.keepalive import check_account, check_due
 from tests.portal.people import all_at_once
 from tests.proxy.accounts import account, token
@@ -53,7 +53,7 @@ def test_cloudflare_s_page_is_no_expired_session(standing: str) -> None:
     assert mine.check_due_at >= mine.retry_at
 
 
-@pytest.mark.parametrize("fault", ["server-error", "bad-gateway", "drop", "truncated"])
+@pytest.mark.parametrize("fault", ["server-error", "bad-gateway", "drop"])
 def test_a_breakdown_says_nothing_about_a_session(sandbox: SandboxServer, fault: str) -> None:
     sandbox.fail_next(fault, phase="session", api="web")
 
@@ -104,7 +104,7 @@ def test_two_beats_check_an_account_once(sandbox: SandboxServer) -> None:
 
 def test_a_check_that_its_process_did_not_survive_is_made_again() -> None:
     mine = account(check_due_at=timezone.now() - HOUR)
-    keepalive.duties.claim_accounts("check_due_at", [mine])
+    duties.claim_accounts("check_due_at", [mine])
     assert check_due() == 0
 
     WebAccount.objects.update(check_due_at=timezone.now() - timedelta(seconds=1))
@@ -135,7 +135,7 @@ def test_it_lets_an_account_rest_whose_suspicion_comes_back() -> None:
 
 def test_a_check_of_a_replaced_cookie_says_nothing_about_the_new_one() -> None:
     mine = account(token="sandbox-expired-a", health="active")
-    session = keepalive.session_of(mine)
+    session = session_of(mine)
     WebAccount.objects.update(jar_version=2)
 
     keepalive.record(session, Fault(FaultKind.SIGNED_OUT))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -18,7 +19,7 @@ from tests.sandbox_server import SandboxServer
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("sandbox")]
 
 
-def read(token: str, **fields: object) -> WebAccount:
+def read(token: str, **fields: Any) -> WebAccount:
     mine = account(token=token, **fields)
     quota.read_accounts([mine])
     mine.refresh_from_db()

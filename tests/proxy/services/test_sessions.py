@@ -10,12 +10,14 @@ from pytest_django.fixtures import Settings
 
 from portal.models.audit import AuditEntry
 from portal.running import preparation
-from portal.services import network, upstreams
+from portal.services import upstreams
 from portal.services.errors import Invalid
 from proxy.models.accounts import WebAccount
 from proxy.protocol.delta import FaultKind
+from proxy.protocol.session import token_of
 from proxy.services import sessions
 from proxy.services.accounts import jar_of, take_account
+from proxy.services.keepalive import check_account
 from proxy.services.sessions import SessionRefused, import_from_environment, put_cookie
 from tests.portal.people import an_admin
 from tests.proxy.accounts import account, token
@@ -47,7 +49,7 @@ def test_it_makes_an_account_of_the_first_cookie(sandbox: SandboxServer) -> None
     ids=["token", "pair", "line", "object", "nested", "parts"],
 )
 def test_it_takes_every_form_that_people_paste(sandbox: SandboxServer, pasted: str) -> None:
-    assert sessions.token_of(jar_of(put_cookie(pasted))) == ALICE
+    assert token_of(jar_of(put_cookie(pasted))) == ALICE
 
 
 def test_it_keeps_what_the_check_rotated(sandbox: SandboxServer) -> None:
@@ -244,19 +246,7 @@ def test_in_the_sandbox_there_is_an_account_at_once(sandbox: SandboxServer) -> N
 
     mine = the_account()
     assert (mine.name, mine.tier, mine.sandbox) == ("sandbox", "max", True)
-    checked = network.call(
-        sessions.web.check(
-            sessions.web.Session(
-                mine.pk,
-                mine.name,
-                "max",
-                jar_of(mine),
-                1,
-                upstreams.WebUpstream(sandbox.url, sandbox.url, sandbox=True),
-            )
-        )
-    )
-    assert isinstance(checked[0], sessions.SignedIn)
+    assert check_account(mine).health == "active"
 
 
 def test_a_live_portal_gets_no_account_of_the_sandbox(settings: Settings) -> None:
