@@ -258,9 +258,9 @@ INSTALLED_APPS = [
     "research",
 ]
 MIDDLEWARE = [
+    "portal.api.middleware.RequestIdMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "portal.api.middleware.RequestIdMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -310,6 +310,7 @@ LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "/"
 EMAIL_BACKEND = "django.core.mail.backends.dummy.EmailBackend"
 
+SESSION_ENGINE = "portal.services.sessions"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_AGE = 60 * 60 * 24 * 30
@@ -357,7 +358,8 @@ CACHES: dict[str, Any] = {
         "OPTIONS": {"socket_timeout": 1, "socket_connect_timeout": 1},
     }
     if CLUSTER
-    else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
+    # What is kept are counts of log-in attempts: whoever guesses must not push them out by guessing more.
+    else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "OPTIONS": {"MAX_ENTRIES": 20_000}}
 }
 
 REST_FRAMEWORK = {
@@ -412,8 +414,9 @@ CELERY_BEAT_SCHEDULE = {
     "care": {"task": "proxy.care", "schedule": 5.0, "options": {"expires": 5, "queue": "maint"}},
     "discover": {"task": "proxy.discover", "schedule": 300.0, "options": {"expires": 60, "queue": "maint"}},
 }
-CELERY_TASK_QUEUES = (Queue("drive"), Queue("maint"))
+CELERY_TASK_QUEUES = (Queue("drive"), Queue("maint"), Queue("stream"))
 CELERY_TASK_DEFAULT_QUEUE = "drive"
+CELERY_TASK_ROUTES = {"proxy.answer_turn": {"queue": "stream"}}
 # Workers are watched by their heartbeat row; a control channel would be one more open door.
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 CELERY_BEAT_ENABLE_REMOTE_CONTROL = False
@@ -422,7 +425,8 @@ LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"()": "portal.logs.RedactingFormatter"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "filters": {"strangers": {"()": "portal.logs.Strangers"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["strangers"]}},
     "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
     "loggers": {
         "httpx": {"level": "WARNING"},

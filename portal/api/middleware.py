@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import cast
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from csp.utils import build_policy
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.utils.cache import patch_vary_headers
@@ -25,9 +26,11 @@ GetResponse = Callable[[HttpRequest], HttpResponse] | Callable[[HttpRequest], Aw
 
 
 class RequestIdMiddleware:
-    """Names each request (`request.request_id`, `X-Request-Id`), and opens /api to CORS_ORIGINS.
+    """Names each request (`request.request_id`, `X-Request-Id`), opens /api to CORS_ORIGINS, and sees
+    to it that no answer goes out without a policy, or into a cache that nobody meant.
 
-    It runs in both worlds, so that Django's handler need not change threads for it.
+    It stands before all others, whose refusals never reach a middleware behind them. It runs in
+    both worlds, so that Django's handler need not change threads for it.
     """
 
     sync_capable = True
@@ -61,8 +64,12 @@ def _preflight(request: HttpRequest) -> HttpResponse | None:
 
 def _marked(request: IdentifiedRequest, response: HttpResponse) -> HttpResponse:
     response["X-Request-Id"] = request.request_id
+    response.setdefault("Cache-Control", "no-store")
+    response.setdefault("X-Content-Type-Options", "nosniff")
+    response.setdefault("X-Frame-Options", settings.X_FRAME_OPTIONS)
+    if "Content-Security-Policy" not in response:
+        response["Content-Security-Policy"] = build_policy()
     if is_api(request):
-        response.setdefault("Cache-Control", "no-store")
         preflight = request.method == "OPTIONS"
         headers = cors_headers(request.headers.get("origin"), settings.CORS_ORIGINS, preflight=preflight)
         if headers.pop("Vary", ""):

@@ -17,7 +17,7 @@ from redis import RedisError
 class SteadyCache(RedisCache):
     def __init__(self, server: str | list[str], params: dict[str, Any]) -> None:
         super().__init__(server, params)
-        self._own = LocMemCache("steady", {})
+        self._own = LocMemCache("steady", {"OPTIONS": {"MAX_ENTRIES": 20_000}})
 
     def add(self, key: Any, value: Any, timeout: Any = DEFAULT_TIMEOUT, version: int | None = None) -> bool:
         try:
