@@ -21,6 +21,7 @@ from proxy.protocol.chat import parse_chat
 from proxy.protocol.delta import Done, Text
 from proxy.services import continuity, leases, relay, settling
 from proxy.services.chat import open_chat
+from proxy.services.threads import in_thread
 from tests.proxy.accounts import account, occupy, token
 from tests.proxy.chatting import PATH, Chatter, chatter, error_of, request, say, text_of
 from tests.sandbox_server import SandboxServer
@@ -260,18 +261,16 @@ def test_it_closes_what_a_dead_process_left_open(who: Chatter) -> None:
 
 
 async def hold(who: Chatter) -> None:
-    plan = await relay.in_thread(
+    plan = await in_thread(
         lambda: open_chat(who.principal, parse_chat(request("Why? [sandbox:duration=1]"), "gpt"), "api")
     )
     engine = relay.Relay(plan.question, plan, streams=True)
     async with aclosing(engine.deltas()) as reads:
         async for deltas in reads:
             if any(isinstance(delta, Text) for delta in deltas):
-                await relay.in_thread(lambda: ChatTurn.objects.update(lease_until=timezone.now()))
+                await in_thread(lambda: ChatTurn.objects.update(lease_until=timezone.now()))
                 await asyncio.sleep(0.3)
-                await relay.in_thread(
-                    lambda: ChatTurn.objects.get(state="open", lease_until__gt=timezone.now())
-                )
+                await in_thread(lambda: ChatTurn.objects.get(state="open", lease_until__gt=timezone.now()))
                 return
 
 
