@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any, cast
 
 from django import forms
@@ -21,7 +20,7 @@ from proxy.models.catalog import ChatModel, PromptPattern
 from proxy.protocol.delta import Fault
 from proxy.protocol.model_table import MODES
 from proxy.services import keepalive, quota, sessions
-from proxy.services.accounts import open_turns
+from proxy.services.accounts import open_turns, with_load
 from proxy.services.cookie_steps import COOKIE_STEPS
 from proxy.services.discovery import discover
 
@@ -162,9 +161,12 @@ class WebAccountAdmin(PortalAdmin):
             account.get_health_display(),
         )
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet[WebAccount]:
+        return with_load(super().get_queryset(request))
+
     @admin.display(description="answering now")
     def in_progress(self, account: WebAccount) -> int:
-        return open_turns(account)
+        return int(getattr(account, "load", 0))
 
     @admin.action(description="Validate now")
     def validate_now(self, request: HttpRequest, accounts: QuerySet[WebAccount]) -> None:
@@ -266,7 +268,7 @@ class ChatModelAdmin(PortalAdmin):
     readonly_fields = ("custom",)
     actions = ("enable", "disable")
 
-    def get_readonly_fields(self, request: HttpRequest, obj: ChatModel | None = None) -> Sequence[str]:
+    def get_readonly_fields(self, request: HttpRequest, obj: ChatModel | None = None) -> tuple[str, ...]:
         """Another id would be another model."""
         return (*self.readonly_fields, "id") if obj else self.readonly_fields
 
