@@ -17,4 +17,10 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:  # while it starts; whatever runs long looks after it itself
+        sys.exit(130)
+    except BrokenPipeError:  # whoever read along (head, less) has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)

@@ -14,7 +14,12 @@ version_of() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/de
 # Prints the first usable Python; tells in one line why there is none.
 find_python() {
     too_old='' without_venv=''
-    for candidate in ${PYTHON:+"$PYTHON"} python3 python3.14 python3.13 python3.12 python3.11 python; do
+    if [ -n "${PYTHON:-}" ]; then
+        set -- "$PYTHON"
+    else
+        set -- python3 python3.14 python3.13 python3.12 python3.11 python
+    fi
+    for candidate in "$@"; do
         command -v "$candidate" >/dev/null 2>&1 || continue
         if ! is_new_enough "$candidate"; then
             version=$(version_of "$candidate") && too_old=${too_old:-"$candidate is Python $version"}
@@ -31,9 +36,9 @@ find_python() {
     elif [ -n "$too_old" ]; then
         die "Python $oldest or newer is needed, but $too_old; set PYTHON to a newer one"
     fi
+    [ -z "${PYTHON:-}" ] || die "PYTHON=$PYTHON does not run; set it to the path of Python $oldest or newer"
     die "Python $oldest or newer is needed, but none was found; install it or set PYTHON to its path"
 }
-
 
 # prepare KIND: make .venv hold requirements.txt (KIND up) or requirements-dev.txt as well (KIND dev).
 prepare() {

@@ -113,17 +113,19 @@ def take_turn() -> int:
 def main(arguments: list[str]) -> int:
     if arguments[0] == "--is-ready":
         return 0 if is_ready(arguments[1]) else 1
-    turn = take_turn()
     try:
-        prepare(arguments[0], turn)
+        prepare(arguments[0], take_turn())
     except subprocess.CalledProcessError as failure:
+        if "install" in failure.cmd:  # pip has said what it lacks, but not that it may be the way there
+            say("is the package index out of reach? PIP_INDEX_URL and HTTPS_PROXY lead pip to it")
         say(f"this failed with exit code {failure.returncode}: {' '.join(map(str, failure.cmd))}")
+        return 1
+    except OSError as error:
+        say(f"cannot make .venv: {error.strerror}: {error.filename}")
         return 1
     except KeyboardInterrupt:
         say("stopped; run it again to finish .venv")
         return 130
-    finally:
-        os.close(turn)
     return 0
 
 

@@ -6,6 +6,7 @@ requirement lists (nothing to download) and a manage.py that says what it was to
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
@@ -231,6 +232,64 @@ def test_it_takes_the_python_it_is_told_to(start: Start, checkout: Path, machine
     stand_in(machine, "exit 127")
 
     assert start(checkout, PYTHON=str(BASE)).stdout == "['up']\n"
+
+
+def test_it_takes_no_other_python_than_the_one_it_is_told_to(start: Start, checkout: Path) -> None:
+    done = start(checkout, PYTHON="/no/such/python")
+
+    assert done.returncode == 1
+    assert done.stderr == (
+        "sonde: PYTHON=/no/such/python does not run; set it to the path of Python 3.11 or newer\n"
+    )
+
+
+def test_it_says_in_one_line_that_it_cannot_make_the_environment(start: Start, checkout: Path) -> None:
+    (checkout / ".venv").symlink_to("/proc/no-such-place")
+
+    done = start(checkout)
+
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("sonde: cannot make .venv: ")
+    assert "Traceback" not in done.stderr
+
+
+def test_it_says_no_more_than_a_line_when_it_is_stopped_while_it_waits(checkout: Path, machine: Path) -> None:
+    held = os.open(checkout, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    with subprocess.Popen(
+        [str(machine / "python3"), "-I", "bin/prepare.py", "up"],
+        cwd=checkout,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as waiting:
+        assert waiting.stderr is not None
+        assert "waiting" in waiting.stderr.readline()
+        waiting.send_signal(signal.SIGINT)
+
+        assert waiting.wait(20) == 130
+        assert waiting.stderr.read() == "sonde: stopped; run it again to finish .venv\n"
+    os.close(held)
+
+
+@pytest.mark.parametrize(("sign", "code"), [("KeyboardInterrupt", 130), ("BrokenPipeError", 141)])
+def test_it_ends_a_command_that_nobody_waits_for_without_a_trace(
+    sign: str, code: int, tmp_path: Path
+) -> None:
+    package = tmp_path / "django" / "core"
+    package.mkdir(parents=True)
+    (tmp_path / "django" / "__init__.py").touch()
+    (package / "__init__.py").touch()
+    (package / "management.py").write_text(f"def execute_from_command_line(argv): raise {sign}\n")
+
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "manage.py"), "doctor"],
+        env={"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (code, "")
 
 
 def test_it_asks_for_bin_up_when_django_is_missing() -> None:
