@@ -31,9 +31,9 @@ from proxy.protocol.discovery import (
 from proxy.protocol.verdicts import EFFECTS
 from proxy.protocol.web_events import WebAnswer
 from proxy.protocol.web_request import Ask, AskIds
-from proxy.services import alerts, catalog, duties
+from proxy.services import alerts, catalog, duties, rotation
 from proxy.services.accounts import note_fault, pool, session_of, tier_of, why_none
-from proxy.services.asking import open_answer
+from proxy.services.rotation import keep_cookies
 from proxy.upstream import web
 
 DUTY = "discovery"
@@ -93,9 +93,11 @@ async def probe(session: web.Session, preference: str) -> Done | Fault:
         PROBE_QUESTION, preference, timezone=settings.UPSTREAM_TIMEZONE, version=settings.PPLX_API_VERSION
     )
     ids = AskIds(*(str(uuid4()) for _ in range(4)))
-    opened = await open_answer(session, question, ids)
-    if isinstance(opened, Fault):
-        return opened
+    async with rotation.in_turn(session.account_id):
+        opened = await web.ask(session, question, ids)
+        if isinstance(opened, Fault):
+            return opened
+        await keep_cookies(session, opened)
     try:
         return await _read(opened, preference)
     finally:

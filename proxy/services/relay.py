@@ -28,7 +28,6 @@ from proxy.protocol.verdicts import EFFECTS, problem_of
 from proxy.protocol.web_events import WebAnswer
 from proxy.protocol.web_request import AskIds
 from proxy.services import leases, rotation
-from proxy.services.accounts import store_cookies
 from proxy.services.chat import (
     Busy,
     ChatPlan,
@@ -41,7 +40,7 @@ from proxy.services.chat import (
 from proxy.services.settling import Outcome, Settled, settle
 from proxy.services.threads import in_thread
 from proxy.upstream import web
-from proxy.upstream.web import Broke, Opened, Session
+from proxy.upstream.web import Broke, Opened
 
 MOST_ACCOUNTS = 6
 """Accounts that one question may be put to."""
@@ -138,8 +137,8 @@ class Relay:
             plan = self._planned()
             ids = AskIds(*(str(uuid4()) for _ in range(4)))
             opened = await web.ask(plan.session, plan.ask, ids)
-            if isinstance(opened, Opened) and opened.set_cookies:
-                await _keep_cookies(plan.session, opened)
+            if isinstance(opened, Opened):
+                await rotation.keep_cookies(plan.session, opened)
             return opened
 
     async def _note(self, deltas: list[Delta]) -> None:
@@ -236,19 +235,6 @@ class Relay:
             self.outcome.text = self._finisher.content
             self._settling = asyncio.ensure_future(in_thread(partial(settle, self.plan, self.outcome)))
         self.settled = await asyncio.shield(self._settling)
-
-
-async def _keep_cookies(session: Session, opened: Opened) -> None:
-    if rotation.brings_token(opened.set_cookies):
-        rotation.learn(session.account_id)
-    store = partial(
-        store_cookies, session.account_id, session.jar_version, opened.set_cookies, timezone.now()
-    )
-    try:
-        await in_thread(store)
-    except BaseException:
-        await opened.close()
-        raise
 
 
 async def _part(opened: Opened, chunks: AsyncGenerator[bytes, None], *, whole: bool) -> None:

@@ -8,11 +8,17 @@ answers, in each process by itself: of several processes, each may be one token 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from weakref import WeakKeyDictionary
 
+from django.utils import timezone
+
 from proxy.protocol.session import TOKEN
+from proxy.services.accounts import store_cookies
+from proxy.services.threads import in_thread
+from proxy.upstream.web import Opened, Session
 
 _locks: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, asyncio.Lock]] = WeakKeyDictionary()
 
@@ -22,8 +28,19 @@ def learn(account_id: int) -> None:
     _mine().setdefault(account_id, asyncio.Lock())
 
 
-def brings_token(set_cookies: Iterable[str]) -> bool:
-    return any(line.startswith(TOKEN) for line in set_cookies)
+async def keep_cookies(session: Session, opened: Opened) -> None:
+    """Store what an answer's head set. A caller who leaves meanwhile does not take the token along."""
+    lines = opened.set_cookies
+    if not lines:
+        return
+    if any(line.startswith(TOKEN) for line in lines):
+        learn(session.account_id)
+    store = partial(store_cookies, session.account_id, session.jar_version, lines, timezone.now())
+    try:
+        await asyncio.shield(in_thread(store))
+    except BaseException:
+        await opened.close()
+        raise
 
 
 @asynccontextmanager
