@@ -19,7 +19,7 @@ from portal.wire.errors import NotFound, Problem
 from portal.wire.ids import parse_response_id
 from research.models.runs import Door, Run
 from research.pages.asking import Asking, asking_of, errors_of, new_asking, read_asking, request_of
-from research.queries import enabled_presets, find_run, list_runs, usual_seconds
+from research.queries import enabled_presets, find_run, list_runs, usual_times
 from research.services.start import start_run
 
 RECENT = 6
@@ -98,13 +98,14 @@ def _show(
 def _depths(preset: str) -> list[Depth]:
     presets = enabled_presets()
     names = [known.name for known in presets]
+    usual = usual_times(presets)
     wanted = preset if preset in names else next((known.name for known in presets if known.is_default), "")
     return [
         Depth(
             name=known.name,
             title=known.title,
             summary=known.summary,
-            usual=usual_seconds(known),
+            usual=usual[known.name],
             budget=known.time_budget,
             price=known.price,
             icon=f"depth-{min(place, DEEPEST)}",
