@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.db import transaction
 
 from portal.models.system import RateWindow
 from portal.services import limits
 from portal.services.limits import LimitState, admit_request
-from portal.services.principal import Principal
+from portal.services.principal import ChatTerms, Principal
 from portal.wire.errors import RateLimited
 from tests.portal.people import all_at_once, the_clock_at
 from tests.services import Valkey, free_port
@@ -165,3 +166,41 @@ def test_it_returns_to_a_redis_that_came_back(monkeypatch: pytest.MonkeyPatch) -
         assert RateWindow.objects.get().count == 1
     finally:
         server.close()
+
+
+def chat(who: Principal) -> bool:
+    """Whether a chat was let in, in a transaction as a door has it."""
+    try:
+        with transaction.atomic():
+            limits.count_chat(who)
+    except RateLimited:
+        return False
+    return True
+
+
+def chatter(key: int | None = None, user: int | None = None) -> Principal:
+    return Principal(7, frozenset(), key_id=3, chat=ChatTerms(key_daily=key, user_daily=user))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_it_counts_chats_of_a_day_exactly_whoever_comes_at_once() -> None:
+    let_in = all_at_once(12, lambda _: chat(chatter(key=9, user=5)))
+
+    assert sorted(map(str, let_in)) == ["False"] * 7 + ["True"] * 5
+    assert RateWindow.objects.get(subject="chat:key:3").count == 5
+
+
+def test_it_begins_a_new_day_of_chats_at_midnight() -> None:
+    with the_clock_at(NOON):
+        assert [chat(chatter(user=1)) for _ in range(2)] == [True, False]
+    with the_clock_at(NOON + timedelta(hours=12)):
+        assert chat(chatter(user=1))
+
+
+def test_it_gives_a_chat_back_that_came_to_nothing() -> None:
+    with the_clock_at(NOON):
+        assert chat(chatter(user=1))
+
+        limits.uncount_chat(7, 3, NOON)
+
+        assert [chat(chatter(user=1)) for _ in range(2)] == [True, False]
