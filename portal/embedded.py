@@ -24,7 +24,7 @@ from proxy.services import keepalive, leases, sessions
 from research.services import moves
 
 LOCK_FILE = "sonde.lock"
-WORKER_THREADS = 4
+WORKER_THREADS = 8
 SANDBOX_HOST = "127.0.0.1"
 STANDBY_SECONDS = 1.0
 

@@ -1,32 +1,55 @@
-"""The worker's doors: a message says "look", the database says at what."""
+"""The worker's doors: a message says "look", the database says at what.
+
+A message starts a loop that works until nothing is due, in one of a few lanes per kind of work: as
+many tasks of that kind as this process does at once. A message that finds every lane taken is
+dropped, since those who have them will come to what it meant. So an upstream that is slow to take
+runs holds up neither those that are watched nor the sweep, and messages cannot pile up.
+"""
 
 from __future__ import annotations
 
-from uuid import UUID
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from celery import shared_task
+from celery.worker import state as worker
 
 from research.services import advance, sweep
+from research.services.watch import AT_ONCE, Watch
 
-POLL_ROUNDS = 25
-"""Batches one poll message may work off before it makes room for other work."""
+LANES = {"submit": 3, "poll": 2, "stop": 1, "tidy": 1}
+"""Together fewer than a worker's threads, so that a sweep always finds one."""
+SPELL = 60.0
+"""Seconds after which a loop ends; the sweeper's next message begins another."""
+PAUSE = 0.25
+"""Seconds until a poller that found less than a batch looks again."""
+
+_lanes = {name: threading.BoundedSemaphore(count) for name, count in LANES.items()}
 
 
 @shared_task(name="research.submit")
-def submit(run_id: str) -> None:
-    advance.submit(UUID(run_id))
+def submit() -> None:
+    _work("submit", advance.submit_next)
 
 
 @shared_task(name="research.poll")
 def poll() -> None:
-    for _ in range(POLL_ROUNDS):
-        if advance.poll() < advance.AT_ONCE:
-            return
+    watch = Watch()
+
+    def look() -> bool:
+        found = watch.poll()
+        if 0 < found < AT_ONCE:
+            time.sleep(PAUSE)
+        return found > 0
+
+    _work("poll", look)
 
 
 @shared_task(name="research.stop")
-def stop(run_id: str) -> None:
-    advance.stop(UUID(run_id))
+def stop() -> None:
+    _work("stop", advance.stop_next)
 
 
 @shared_task(name="research.sweep")
@@ -36,4 +59,24 @@ def sweep_due() -> None:
 
 @shared_task(name="research.tidy")
 def tidy() -> None:
-    sweep.tidy()
+    with _lane("tidy") as free:
+        if free:
+            sweep.tidy()
+
+
+def _work(kind: str, step: Callable[[], bool]) -> None:
+    """Take `step` after step until one finds nothing to do, or the worker is told to stop."""
+    with _lane(kind) as free:
+        until = time.monotonic() + SPELL
+        while free and step() and time.monotonic() < until and worker.should_stop is None:
+            pass
+
+
+@contextmanager
+def _lane(kind: str) -> Iterator[bool]:
+    free = _lanes[kind].acquire(blocking=False)
+    try:
+        yield free
+    finally:
+        if free:
+            _lanes[kind].release()

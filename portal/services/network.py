@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from django.db import connections
 
-from portal.http import SECONDS, AsyncClient, async_client
+from portal.http import SECONDS, AsyncClient, Reader, async_client
 
 Result = TypeVar("Result")
 CLOSE_SECONDS = 5.0
@@ -27,6 +27,7 @@ class Network:
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
         self.clients: dict[tuple[str, float], AsyncClient] = {}
+        self.readers: dict[str, Reader] = {}
         self.thread = threading.Thread(target=self._run, name="network", daemon=True)
         self.thread.start()
 
@@ -47,6 +48,7 @@ class Network:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
         await asyncio.gather(*(client.aclose() for client in self.clients.values()))
+        await asyncio.gather(*(reader.aclose() for reader in self.readers.values()))
         await asyncio.gather(*(close() for close in _closers))
         await self.loop.shutdown_asyncgens()
         await self.loop.shutdown_default_executor()
@@ -67,6 +69,9 @@ def at_close(close: Callable[[], Awaitable[None]]) -> None:
 def call(work: Coroutine[Any, Any, Result]) -> Result:
     """Run `work` on the network loop and give what it gives or raises.
 
+    The caller's database connection is given back for as long as that takes: it would be one less
+    for others, and could break unnoticed.
+
     Errors: RuntimeError inside a transaction, or on the network loop itself.
     """
     network = _running()
@@ -77,6 +82,7 @@ def call(work: Coroutine[Any, Any, Result]) -> Result:
     except RuntimeError:
         work.close()
         raise
+    _give_back_connections()
     future = asyncio.run_coroutine_threadsafe(work, network.loop)
     try:
         return future.result()
@@ -103,6 +109,15 @@ def shared_client(base_url: str, *, timeout: float = SECONDS) -> AsyncClient:
     return client
 
 
+def shared_reader(base_url: str) -> Reader:
+    """The process's one reader of `base_url`, for use inside `call`; credentials as above."""
+    network = _running()
+    with _making:
+        if base_url not in network.readers:
+            network.readers[base_url] = Reader(base_url)
+    return network.readers[base_url]
+
+
 def close() -> None:
     """End the loop and its clients, if there are any; a later call starts anew."""
     global _network
@@ -126,6 +141,12 @@ def _forget() -> None:
 
 
 os.register_at_fork(after_in_child=_forget)
+
+
+def _give_back_connections() -> None:
+    for connection in connections.all(initialized_only=True):
+        if not connection.in_atomic_block:
+            connection.close()
 
 
 def _refuse_in_transaction() -> None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import ClassVar
 
-from portal.services.network import shared_client
-from research.backends.base import Reply, exchange
+from portal.services.network import shared_client, shared_reader
+from research.backends.base import Reply, exchange, read
 from research.protocol import wire_agent
 from research.protocol.outcome import Order, Refused, Snapshot, Stop, Submission
 
@@ -31,7 +31,7 @@ class AgentBackend:
         return wire_agent.parse_created(reply.status, reply.headers, reply.body, _now(), ignored)
 
     async def poll(self, upstream_id: str) -> Snapshot:
-        reply = await self._send("GET", f"/v1/agent/{upstream_id}")
+        reply = await read(shared_reader(self.base_url), f"/v1/agent/{upstream_id}", self._headers())
         if isinstance(reply, Refused):
             return reply
         return wire_agent.parse_snapshot(reply.status, reply.headers, reply.body, _now())
@@ -43,10 +43,10 @@ class AgentBackend:
         return wire_agent.parse_cancel(reply.status, reply.headers, reply.body, _now())
 
     async def _send(self, method: str, path: str, json: object = None) -> Reply | Refused:
-        client = shared_client(self.base_url)
-        return await exchange(
-            client, method, path, json=json, headers={"Authorization": f"Bearer {self.key}"}
-        )
+        return await exchange(shared_client(self.base_url), method, path, json=json, headers=self._headers())
+
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.key}"}
 
 
 def _now() -> datetime:

@@ -11,14 +11,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import httpx
 from django.conf import settings
 
+from portal.http import AsyncClient, CannotBeSent, ConnectFailed, HTTPError, Reader, Timeout
 from portal.wire.redact import redact
 from research.protocol.outcome import Fault, Order, Refused, Snapshot, Stop, Submission
 
 SHARE_OF_LEASE = 0.45
 """Total time of one upstream call: under half a lease, so that its answer finds it valid (STACK §4.3.4)."""
+SHARE_OF_CALL = 0.2
+"""What of it the wait for a free connection, the connecting and the handshake may take each: a call
+that runs out of time in one of these has not left, and is told from one that has."""
+LONGEST_BODY = 16 * 1024 * 1024
+_CANNOT_BE_SENT = Refused(Fault.BAD_KEY, "No request can be made with the upstream's address and key.")
 
 
 class Backend(Protocol):
@@ -49,8 +54,12 @@ class Reply:
     body: bytes
 
 
+def call_seconds() -> float:
+    return float(settings.RESEARCH_LEASE_SECONDS * SHARE_OF_LEASE)
+
+
 async def exchange(
-    client: httpx.AsyncClient,
+    client: AsyncClient,
     method: str,
     path: str,
     *,
@@ -61,14 +70,42 @@ async def exchange(
 
     `UNREACHABLE` means that nothing was sent; `LOST` that it may have been.
     """
+    seconds = call_seconds()
+    patience = Timeout(seconds, connect=seconds * SHARE_OF_CALL, pool=seconds * SHARE_OF_CALL)
     try:
-        async with asyncio.timeout(settings.RESEARCH_LEASE_SECONDS * SHARE_OF_LEASE):
-            answer = await client.request(method, path, json=json, headers=dict(headers or {}))
-    except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-        return Refused(Fault.UNREACHABLE, f"The upstream cannot be reached: {_words(error)}")
-    except (httpx.HTTPError, TimeoutError) as error:
-        return Refused(Fault.LOST, f"The upstream's answer was lost: {_words(error)}")
+        async with asyncio.timeout(seconds):
+            answer = await client.request(
+                method, path, json=json, headers=dict(headers or {}), timeout=patience
+            )
+    except ConnectFailed as error:
+        return _unreachable(error)
+    except CannotBeSent:
+        return _CANNOT_BE_SENT
+    except (HTTPError, TimeoutError) as error:
+        return _lost(error)
     return Reply(answer.status_code, answer.headers, answer.content)
+
+
+async def read(reader: Reader, path: str, headers: Mapping[str, str]) -> Reply | Refused:
+    """One GET of those that are made by the thousand; it may be repeated, whatever became of it."""
+    try:
+        async with asyncio.timeout(call_seconds()):
+            answer = await reader.get(path, headers, at_most=LONGEST_BODY)
+    except ConnectFailed as error:
+        return _unreachable(error)
+    except CannotBeSent:
+        return _CANNOT_BE_SENT
+    except (HTTPError, TimeoutError) as error:
+        return _lost(error)
+    return Reply(answer.status, answer.headers, answer.body)
+
+
+def _unreachable(error: Exception) -> Refused:
+    return Refused(Fault.UNREACHABLE, f"The upstream cannot be reached: {_words(error)}")
+
+
+def _lost(error: Exception) -> Refused:
+    return Refused(Fault.LOST, f"The upstream's answer was lost: {_words(error)}")
 
 
 def _words(error: Exception) -> str:

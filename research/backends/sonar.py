@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import ClassVar
 from urllib.parse import quote
 
-from portal.services.network import shared_client
-from research.backends.base import Reply, exchange
+from portal.services.network import shared_client, shared_reader
+from research.backends.base import Reply, exchange, read
 from research.protocol import wire_sonar
 from research.protocol.outcome import Order, Refused, Snapshot, Stop, Submission
 
@@ -34,7 +34,9 @@ class SonarBackend:
         return wire_sonar.parse_created(reply.status, reply.headers, reply.body, datetime.now(UTC), ignored)
 
     async def poll(self, upstream_id: str) -> Snapshot:
-        reply = await self._send("GET", f"{self.path}/{quote(upstream_id, safe='')}")
+        reply = await read(
+            shared_reader(self.base_url), f"{self.path}/{quote(upstream_id, safe='')}", self._headers()
+        )
         if isinstance(reply, Refused):
             return reply
         return wire_sonar.parse_snapshot(reply.status, reply.headers, reply.body, datetime.now(UTC))
@@ -43,10 +45,10 @@ class SonarBackend:
         return "unsupported"
 
     async def _send(self, method: str, path: str, json: object = None) -> Reply | Refused:
-        client = shared_client(self.base_url)
-        return await exchange(
-            client, method, path, json=json, headers={"Authorization": f"Bearer {self.key}"}
-        )
+        return await exchange(shared_client(self.base_url), method, path, json=json, headers=self._headers())
+
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.key}"}
 
 
 class SonarSdkBackend(SonarBackend):

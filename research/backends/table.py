@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from portal.services.sealing import SealError
 from portal.services.upstreams import perplexity_api
 from research.backends.agent import AgentBackend
 from research.backends.base import Backend
@@ -25,7 +26,10 @@ def open_backend(name: str) -> Backend | Refused:
         return Refused(Fault.RETIRED, f"There is no backend called {name}.")
     if BackendPolicy.objects.filter(name=name, enabled=False).exists():
         return Refused(Fault.FORBIDDEN, f"The backend {name} is switched off.")
-    upstream = perplexity_api()
+    try:
+        upstream = perplexity_api()
+    except SealError:
+        return Refused(Fault.BAD_KEY, "The stored upstream key cannot be opened: see manage.py doctor.")
     if upstream is None:
         return Refused(Fault.BAD_KEY, "No upstream is configured: set PERPLEXITY_API_KEY.")
     return make(upstream.base_url, upstream.key, upstream.sandbox)

@@ -18,6 +18,7 @@ CURED_BY_ANOTHER = frozenset(
 NOTHING_WAS_SENT = frozenset({Fault.RATE_LIMITED, Fault.UNREACHABLE})
 OPEN_QUESTION = frozenset({Fault.LOST, Fault.BROKEN})
 TRIES = 5
+"""On one backend, before the next is asked; and where each try may have left a job upstream."""
 UNKNOWN = "upstream_submission_unknown"
 
 
@@ -32,9 +33,14 @@ AGAIN, NEXT, FAIL = Course("again"), Course("next"), Course("fail")
 
 
 def after_refusal(fault: Fault, *, faults: int, has_next: bool, takes_key: bool) -> Course:
-    """`faults` counts this refusal too; `takes_key`: the upstream honours idempotency keys."""
+    """`faults` counts this refusal too; `takes_key`: the upstream honours idempotency keys.
+
+    Where nothing was sent and nobody else can be asked, time alone can help: it is tried again until
+    the run's deadline. A low tier may send five deep researches a minute (perplexity-api §5.11), so
+    that ten questions at once are a rate limit that ends by itself.
+    """
     tries_left = faults < TRIES
-    if fault in NOTHING_WAS_SENT and tries_left:
+    if fault in NOTHING_WAS_SENT and (tries_left or not has_next):
         return AGAIN
     if fault in OPEN_QUESTION:
         return AGAIN if takes_key and tries_left else FAIL

@@ -1,69 +1,42 @@
-"""What a worker does to a run: claim it, make one upstream call, record what came of it.
+"""The single steps of a run: sending it to its backend, and asking the upstream to stop it.
 
-Three steps, each for rows that are due: `submit` sends a waiting run to its backend, `poll`
-looks at many runs at once, `stop` asks the upstream to give up. None holds a transaction or a
-lock while it waits for the network; every record is fenced (research.services.moves).
+A step claims one row that is due, makes one upstream call and records what came of it. None holds
+a transaction, a lock or a connection while it waits for the network; every record is fenced
+(research.services.moves). What the upstream has is looked at in research.services.watch.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import random
-from collections import defaultdict
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from django.conf import settings
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from portal.services import network
+from portal.services.transactions import insist
 from portal.wire.crash import crashpoint
 from research.backends.base import Backend
 from research.backends.table import open_backend
 from research.models.backends import BackendPolicy
 from research.models.runs import Run
-from research.protocol.outcome import (
-    Ended,
-    Fault,
-    Finished,
-    Refused,
-    Running,
-    Snapshot,
-    Stop,
-    Submission,
-    Submitted,
-)
-from research.protocol.polling import back_off, poll_interval
+from research.protocol.outcome import Fault, Refused, Stop, Submission, Submitted
+from research.protocol.polling import back_off
 from research.protocol.recovery import AGAIN, NEXT, UNKNOWN, after_refusal
 from research.protocol.states import State
 from research.services import moves, stopping
-from research.services.collect import collect, order_of, progress_of
+from research.services.collect import order_of
 from research.services.money import end_run
 from research.services.moves import AT_REST, Event, FenceLost
+from research.services.watch import first_look
 
 log = logging.getLogger(__name__)
-
-AT_ONCE = 200
-"""Runs polled in one batch."""
-CONNECTIONS = 50
-PATIENCE_WITH_BROKEN = 5
-"""Unreadable snapshots in a row before a run is given up."""
-
-
-# Due work
 
 
 def due_to_submit(now: datetime) -> QuerySet[Run]:
     return moves.due(now).filter(state__in=(State.QUEUED, State.SUBMITTING))
-
-
-def due_to_poll(now: datetime) -> QuerySet[Run]:
-    return moves.due(now).filter(
-        Q(state=State.RUNNING) | Q(state=State.CANCELLING, stop_sent_at__isnull=False)
-    )
 
 
 def due_to_stop(now: datetime) -> QuerySet[Run]:
@@ -73,35 +46,50 @@ def due_to_stop(now: datetime) -> QuerySet[Run]:
 # Submit
 
 
-def submit(run_id: UUID) -> None:
+def submit_next() -> bool:
+    """Send the run that has waited longest; False when none is due."""
+    return _submit(moves.lease(due_to_submit(timezone.now()), 1))
+
+
+def submit(run_id: UUID) -> bool:
+    """Send this run, if it is due."""
+    return _submit(moves.lease(due_to_submit(timezone.now()).filter(pk=run_id), 1))
+
+
+def _submit(leased: list[Run]) -> bool:
+    for run in leased:
+        crashpoint("submit.leased")
+        try:
+            _send(run)
+        except FenceLost:
+            log.info("%s was moved by another worker", run.public_id)
+    return bool(leased)
+
+
+def _send(run: Run) -> None:
     """Send one waiting run to its backend, or decide that it never will be."""
-    run = moves.lease_one(run_id, State.QUEUED, State.SUBMITTING)
-    if run is None:
+    if _ended_before_sending(run):
         return
-    crashpoint("submit.leased")
-    try:
-        if _ended_before_sending(run):
-            return
-        backend = open_backend(run.backends[run.backend_index])
-        if isinstance(backend, Refused):
-            _record_refusal(run, backend, takes_key=False, has_sent=False)
-            return
-        if not _claim(run, backend):
-            return
-        crashpoint("submit.before_send")
-        answer = network.call(backend.submit(order_of(run, backend.name)))
-        crashpoint("submit.accepted")
-        record_submission(run, answer, takes_key=backend.takes_key)
-    except FenceLost:
-        log.info("%s was moved by another worker", run.public_id)
+    backend = open_backend(run.backends[run.backend_index])
+    if isinstance(backend, Refused):
+        _record_refusal(run, backend, takes_key=False, has_sent=False)
+        return
+    order = order_of(run, backend.name)
+    if not _claim(run, backend):
+        return
+    crashpoint("submit.before_send")
+    answer = network.call(backend.submit(order))
+    crashpoint("submit.accepted")
+    insist(lambda: record_submission(run, answer, takes_key=backend.takes_key))
 
 
 def _ended_before_sending(run: Run) -> bool:
     now = timezone.now()
+    notes = [*run.notes, _note_unheard(run.backend)] if State(run.state) is State.SUBMITTING else run.notes
     if run.cancel_requested_at:
-        end_run(run, State.CANCELLED, stop_reason="user")
+        end_run(run, State.CANCELLED, stop_reason="user", notes=notes)
     elif run.deadline_at <= now:
-        end_run(run, State.FAILED, error_message="No upstream took the run in time.")
+        end_run(run, State.FAILED, error_message="No upstream took the run in time.", notes=notes)
     else:
         return False
     return True
@@ -142,6 +130,10 @@ def _note_unknown(backend: str) -> str:
     return f"The answer of {backend} to the submission was lost ({UNKNOWN}); credits were returned."
 
 
+def _note_unheard(backend: str) -> str:
+    return f"It is not known whether {backend} took the run ({UNKNOWN}): there it may go on unheard."
+
+
 def _may_resubmit(backend: str) -> bool:
     return BackendPolicy.objects.filter(name=backend, resubmit=True).exists()
 
@@ -163,7 +155,7 @@ def _record_acceptance(run: Run, answer: Submitted) -> None:
         ignored=sorted({*run.ignored, *answer.ignored}),
         submitted_at=now,
         deadline_at=now + timedelta(seconds=run.time_budget),
-        next_run_at=moves.wake_at(now + _interval(0)),
+        next_run_at=moves.wake_at(first_look(now)),
         faults=0,
         **AT_REST,
     )
@@ -198,143 +190,37 @@ def _record_refusal(run: Run, refused: Refused, *, takes_key: bool, has_sent: bo
 
 
 def _wait(run: Run, seconds: float, events: list[Event], **changes: object) -> None:
-    at = timezone.now() + timedelta(seconds=seconds)
+    """Back into the queue; at its deadline it is looked at whatever it waits for."""
+    at = min(timezone.now() + timedelta(seconds=seconds), run.deadline_at)
     moves.move(run, State.QUEUED, events, next_run_at=moves.wake_at(at), **AT_REST, **changes)
-
-
-# Poll
-
-
-def poll(limit: int = AT_ONCE) -> int:
-    """Look at up to `limit` due runs at once; how many there were."""
-    runs = moves.lease(due_to_poll(timezone.now()), limit)
-    if not runs:
-        return 0
-    backends = {name: open_backend(name) for name in {run.backend for run in runs}}
-    snapshots = network.call(_look_at_all([(run, backends[run.backend]) for run in runs]))
-    crashpoint("poll.answered")
-    quiet = [run for run, snapshot in zip(runs, snapshots, strict=True) if _record(run, snapshot)]
-    _put_back_quiet(quiet)
-    return len(runs)
-
-
-async def _look_at_all(pairs: list[tuple[Run, Backend | Refused]]) -> list[Snapshot]:
-    places = asyncio.Semaphore(CONNECTIONS)
-
-    async def look(run: Run, backend: Backend | Refused) -> Snapshot:
-        if isinstance(backend, Refused):
-            return backend
-        async with places:
-            return await backend.poll(run.upstream_id)
-
-    return await asyncio.gather(*(look(run, backend) for run, backend in pairs))
-
-
-def _record(run: Run, snapshot: Snapshot) -> bool:
-    """Record one snapshot; True when there is nothing to tell and the run only goes back."""
-    try:
-        return record_snapshot(run, snapshot)
-    except FenceLost:
-        log.info("%s was moved by another worker", run.public_id)
-    except Exception:
-        # One run's broken report must not keep its whole batch from being recorded.
-        log.exception("could not record %s", run.public_id)
-        _record_trouble(run, Refused(Fault.BROKEN, "The answer could not be recorded."))
-    return False
-
-
-def record_snapshot(run: Run, snapshot: Snapshot) -> bool:
-    if isinstance(snapshot, Finished):
-        collect(run, snapshot)
-    elif isinstance(snapshot, Ended):
-        stopping.record_end(run, snapshot)
-    elif isinstance(snapshot, Refused):
-        _record_trouble(run, snapshot)
-    else:
-        return _record_progress(run, snapshot)
-    return False
-
-
-def _record_progress(run: Run, snapshot: Running) -> bool:
-    now = timezone.now()
-    if State(run.state) is State.CANCELLING:
-        stopping.wait_on(run, snapshot, now)
-        return False
-    reason = "user" if run.cancel_requested_at else "budget" if run.deadline_at <= now else ""
-    if reason:
-        stopping.begin(run, reason, now)
-        return False
-    progress, event = progress_of(run.progress, snapshot)
-    if event is None:
-        return not run.faults or _recovered(run)
-    moves.move(
-        run,
-        State.RUNNING,
-        [event],
-        progress=progress,
-        faults=0,
-        next_run_at=moves.wake_at(now + _interval_of(run, now)),
-        **AT_REST,
-    )
-    return False
-
-
-def _recovered(run: Run) -> bool:
-    log.info("%s answers again after %d failed polls", run.public_id, run.faults)
-    return True
-
-
-def _put_back_quiet(runs: Iterable[Run]) -> None:
-    """A few statements for the whole batch: one for each distinct waiting time."""
-    now = timezone.now()
-    groups: dict[tuple[UUID, timedelta], list[Run]] = defaultdict(list)
-    for run in runs:
-        if run.lease_token is not None:
-            groups[run.lease_token, _interval_of(run, now)].append(run)
-    for (token, interval), members in groups.items():
-        moves.put_back(members, token, now + interval)
-
-
-def _record_trouble(run: Run, refused: Refused) -> None:
-    """A poll failed: say so once, back off, and give up only where waiting cannot help."""
-    now, faults = timezone.now(), run.faults + 1
-    if refused.fault is Fault.GONE:
-        end_run(run, State.FAILED, error_message="The upstream no longer knows this run: it expired there.")
-    elif refused.fault is Fault.BROKEN and faults >= PATIENCE_WITH_BROKEN:
-        end_run(run, State.FAILED, error_message=refused.message)
-    elif run.deadline_at <= now or run.cancel_requested_at:
-        stopping.without_answer(run, refused, now)
-    else:
-        wait = timedelta(seconds=back_off(faults, random.random(), refused.retry_after, base=2.0, cap=30.0))
-        events = [Event("trouble", {"why": refused.message})] if faults == 1 else []
-        at = min(now + wait, run.deadline_at)
-        moves.move(run, State(run.state), events, faults=faults, next_run_at=moves.wake_at(at), **AT_REST)
-
-
-def _interval(elapsed: float) -> timedelta:
-    return timedelta(seconds=poll_interval(elapsed, settings.RESEARCH_POLL_SECONDS))
-
-
-def _interval_of(run: Run, now: datetime) -> timedelta:
-    elapsed = (now - (run.submitted_at or run.created_at)).total_seconds()
-    return _interval(elapsed)
 
 
 # Stop
 
 
-def stop(run_id: UUID) -> None:
-    """Ask the upstream to give up one run that is to be stopped."""
-    run = moves.lease_one(run_id, State.CANCELLING)
-    if run is None:
-        return
-    if run.stop_sent_at is not None:
-        moves.move(run, State.CANCELLING, next_run_at=timezone.now(), **AT_REST)
-        return
-    backend = open_backend(run.backend)
-    answer: Stop = backend if isinstance(backend, Refused) else network.call(backend.cancel(run.upstream_id))
-    crashpoint("stop.answered")
-    try:
-        stopping.record_answer(run, answer, timezone.now())
-    except FenceLost:
-        log.info("%s was moved by another worker", run.public_id)
+def stop_next() -> bool:
+    """Ask the upstream to give up the run that has waited longest for it; False when none is due."""
+    return _stop(moves.lease(due_to_stop(timezone.now()), 1))
+
+
+def stop(run_id: UUID) -> bool:
+    """Ask the upstream to give up this run, if that is due."""
+    return _stop(moves.lease(due_to_stop(timezone.now()).filter(pk=run_id), 1))
+
+
+def _stop(leased: list[Run]) -> bool:
+    for run in leased:
+        backend = open_backend(run.backend)
+        answer: Stop = (
+            backend if isinstance(backend, Refused) else network.call(backend.cancel(run.upstream_id))
+        )
+        crashpoint("stop.answered")
+        try:
+            _record_stop(run, answer)
+        except FenceLost:
+            log.info("%s was moved by another worker", run.public_id)
+    return bool(leased)
+
+
+def _record_stop(run: Run, answer: Stop) -> None:
+    insist(lambda: stopping.record_answer(run, answer, timezone.now()))

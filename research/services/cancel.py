@@ -64,7 +64,7 @@ def _ask_worker(run: Run) -> bool:
     now = timezone.now()
     asked = flag(run, [Event("stop_requested")], cancel_requested_at=now, next_run_at=now)
     if asked:
-        ring_after_commit("research.poll" if State(run.state) in POLLED else "research.sweep")
+        ring_after_commit("research.poll" if State(run.state) in POLLED else "research.submit")
     return asked
 
 

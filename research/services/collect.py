@@ -18,6 +18,15 @@ from research.services.money import end_run
 from research.services.moves import Event
 
 NO_TEXT = "The upstream finished without any text."
+SLOWEST = 20_000
+"""Characters a second that become a report on a bad day; the worst text takes a fifth of that here."""
+AT_A_GLANCE = 60_000
+"""Characters that no lease is renewed for."""
+
+
+def seconds_to_collect(text: str) -> float:
+    """How long `collect` may take with this text; 0 when a lease need not be longer for it."""
+    return len(text) / SLOWEST if len(text) > AT_A_GLANCE else 0.0
 
 
 def collect(run: Run, finished: Finished, **changes: Any) -> None:

@@ -7,23 +7,33 @@ the token it got. A write whose token or state no longer matches changes nothing
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import connection
 from django.db.models import Case, F, Q, QuerySet, Value, When
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from portal.live.publish import publish_after_commit
+from portal.services.transactions import joined
 from research.models.reports import RunEvent
 from research.models.runs import Run
 from research.protocol.states import PUBLIC, TERMINAL, State, may_move
 
 AT_REST: dict[str, Any] = {"lease_token": None, "lease_until": None}
+
+# One statement picks, locks and takes: whoever comes second finds the rows leased. SKIP LOCKED spares
+# PostgreSQL the wait for a neighbour; SQLite lets one writer in at a time.
+LEASE = """
+WITH picked (key) AS {materialized} ({pick}{skip_locked})
+UPDATE research_run SET lease_token = %s, lease_until = {until}, attempt = attempt + 1
+WHERE id IN (SELECT picked.key FROM picked) RETURNING {columns}
+"""
 
 
 class FenceLost(Exception):
@@ -37,34 +47,58 @@ class Event:
 
 
 def due(now: datetime) -> QuerySet[Run]:
-    """Rows a worker may lease: their time has come and nobody holds them."""
-    return Run.objects.filter(Q(lease_token=None) | Q(lease_until__lt=now), next_run_at__lte=now)
+    """Rows a worker may lease: their time has come and nobody holds them.
+
+    PostgreSQL's own clock says whether a lease is over, so that a machine whose clock is fast
+    takes nothing from a living worker. SQLite's processes share a machine.
+    """
+    over = Now() if connection.vendor == "postgresql" else now
+    return Run.objects.filter(Q(lease_token=None) | Q(lease_until__lt=over), next_run_at__lte=now)
 
 
-def lease(rows: QuerySet[Run], limit: int) -> list[Run]:
-    """Lease up to `limit` of the due `rows`, oldest first; one token fences this whole batch."""
-    now, token = timezone.now(), uuid4()
-    until = now + timedelta(seconds=settings.RESEARCH_LEASE_SECONDS)
-    with transaction.atomic():
-        pick = rows.order_by("next_run_at").values_list("pk", flat=True)
-        if connection.features.has_select_for_update_skip_locked:
-            pick = pick.select_for_update(skip_locked=True)
-        found = list(pick[:limit])
-        if not found:
-            return []
-        # The predicate again: on SQLite nothing but this statement guards the rows.
-        due(now).filter(pk__in=found).update(lease_token=token, lease_until=until, attempt=F("attempt") + 1)
-    return list(Run.objects.filter(pk__in=found, lease_token=token).order_by("next_run_at"))
+def lease(rows: QuerySet[Run], limit: int, *, without: Collection[str] = ()) -> list[Run]:
+    """Lease up to `limit` of the due `rows`, longest due first; one token fences this whole batch.
 
-
-def release_all_leases() -> None:
-    """For a process that knows it is the only one: whoever held a lease is dead."""
-    Run.objects.exclude(lease_token=None).update(**AT_REST)
+    `without` names columns that are left in the database until somebody asks for them.
+    """
+    pick, values = rows.order_by("next_run_at").values("pk")[:limit].query.sql_with_params()
+    on_postgres = connection.vendor == "postgresql"
+    wanted = [field.column for field in Run._meta.concrete_fields if field.name not in without]
+    statement = LEASE.format(
+        pick=pick,
+        materialized="MATERIALIZED" if on_postgres else "",
+        skip_locked=" FOR UPDATE SKIP LOCKED" if on_postgres else "",
+        until="STATEMENT_TIMESTAMP() + %s" if on_postgres else "%s",
+        columns=", ".join(str(column) for column in wanted),
+    )
+    token = Run._meta.get_field("lease_token").get_db_prep_value(uuid4(), connection)
+    return sorted(
+        Run.objects.raw(statement, [*values, token, _lease_end()]),
+        key=lambda run: run.next_run_at or run.created_at,
+    )
 
 
 def lease_one(run_id: UUID, *states: State) -> Run | None:
     leased = lease(due(timezone.now()).filter(pk=run_id, state__in=states), 1)
     return leased[0] if leased else None
+
+
+def renew(runs: Collection[Run], *, longer: timedelta = timedelta(0)) -> None:
+    """Hold leased runs for a lease (and `longer`) from now; those that others took stay theirs."""
+    span = timedelta(seconds=settings.RESEARCH_LEASE_SECONDS) + longer
+    until = Now() + span if connection.vendor == "postgresql" else timezone.now() + span
+    for token in {run.lease_token for run in runs}:
+        mine = [run.pk for run in runs if run.lease_token == token]
+        Run.objects.filter(pk__in=mine, lease_token=token, completed_at=None).update(lease_until=until)
+
+
+def release_all_leases() -> None:
+    """For a process that has its SQLite file to itself: whoever held a lease is dead.
+
+    On a database that others can reach, nobody knows that; there a lease ends by its time.
+    """
+    if connection.vendor == "sqlite":
+        Run.objects.exclude(lease_token=None).update(**AT_REST)
 
 
 def move(run: Run, after: State, events: Sequence[Event] = (), **changes: Any) -> None:
@@ -76,13 +110,16 @@ def move(run: Run, after: State, events: Sequence[Event] = (), **changes: Any) -
     before = State(run.state)
     if before is not after and not may_move(before, after):
         raise ValueError(f"a run cannot go from {before} to {after}")
-    with transaction.atomic():
+    if events:
+        changes["event_seq"] = F("event_seq") + len(events)
+    with joined():
         moved = Run.objects.filter(pk=run.pk, state=before, lease_token=run.lease_token).update(
-            state=after, event_seq=F("event_seq") + len(events), **changes
+            state=after, **changes
         )
         if not moved:
             raise FenceLost(run.public_id)
-        log(run, after, events)
+        if events:
+            log(run, after, events)
 
 
 def end(run: Run, after: State, events: Sequence[Event] = (), **changes: Any) -> None:
@@ -100,19 +137,24 @@ def log(run: Run, state: State, events: Sequence[Event]) -> None:
     door and a worker that log at once never share one.
     """
     seq = Run.objects.values_list("event_seq", flat=True).get(pk=run.pk)
-    first = seq - len(events) + 1
+    append(run, state, events, seq)
+
+
+def append(run: Run, state: State, events: Sequence[Event], last: int) -> None:
+    """Append events that end at number `last`, which nobody else can have."""
+    first = last - len(events) + 1
     RunEvent.objects.bulk_create(
         RunEvent(run_id=run.pk, seq=first + place, kind=event.kind, data=event.data)
         for place, event in enumerate(events)
     )
     publish_after_commit(
-        run.user_id, {"type": "run", "id": run.public_id, "seq": seq, "state": PUBLIC[state]}
+        run.user_id, {"type": "run", "id": run.public_id, "seq": last, "state": PUBLIC[state]}
     )
 
 
 def flag(run: Run, events: Sequence[Event], **changes: Any) -> bool:
     """Change a live run's flags whoever holds it; False when it has ended meanwhile."""
-    with transaction.atomic():
+    with joined():
         changed = Run.objects.filter(pk=run.pk, completed_at=None, cancel_requested_at=None).update(
             event_seq=F("event_seq") + len(events), **changes
         )
@@ -123,11 +165,31 @@ def flag(run: Run, events: Sequence[Event], **changes: Any) -> bool:
 
 def wake_at(moment: datetime) -> Case:
     """`moment`, or at once for a run whose user asked to stop it while it was held."""
-    return Case(When(cancel_requested_at__isnull=False, then=Value(timezone.now())), default=Value(moment))
+    return Case(_stopped(), default=Value(moment))
 
 
-def put_back(runs: Iterable[Run], token: UUID, moment: datetime) -> None:
-    """Return leased runs about which there is nothing to tell, to be looked at at `moment`."""
-    Run.objects.filter(pk__in=[run.pk for run in runs], lease_token=token).update(
-        next_run_at=wake_at(moment), faults=0, **AT_REST
+def put_back(runs: Mapping[datetime, Sequence[Run]], **changes: Any) -> None:
+    """Return leased runs about which there is nothing to tell, to be looked at again at the
+    moment they stand under. One statement, however many they are; all of one lease."""
+    groups = {moment: [run.pk for run in group] for moment, group in runs.items() if group}
+    if not groups:
+        return
+    last = max(groups)
+    token = next(run.lease_token for group in runs.values() for run in group)
+    moments = [When(pk__in=keys, then=Value(moment)) for moment, keys in groups.items() if moment != last]
+    everybody = [key for keys in groups.values() for key in keys]
+    Run.objects.filter(pk__in=everybody, lease_token=token).update(
+        next_run_at=Case(_stopped(), *moments, default=Value(last)), **AT_REST, **changes
     )
+
+
+def _stopped() -> When:
+    return When(cancel_requested_at__isnull=False, then=Value(timezone.now()))
+
+
+def _lease_end() -> timedelta | str:
+    """What the lease statement is given: a span on PostgreSQL, whose clock counts; else a moment."""
+    span = timedelta(seconds=settings.RESEARCH_LEASE_SECONDS)
+    if connection.vendor == "postgresql":
+        return span
+    return str(connection.ops.adapt_datetimefield_value(timezone.now() + span))

@@ -165,7 +165,7 @@ def _create(who: Principal, request: RunRequest, preset: Preset, print_: str, do
     audit.record(who, "run.started", run.public_id, preset=preset.name, door=door)
     if refusal is None:
         transaction.on_commit(lambda: crashpoint("start.committed"))
-        ring_after_commit("research.submit", str(run.pk))
+        ring_after_commit("research.submit")
     return run
 
 

@@ -11,6 +11,7 @@ import random
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from portal.services.queue import ring_after_commit
 from research.models.runs import Run
 from research.protocol.outcome import Ended, Fault, Finished, Refused, Running, Stop
 from research.protocol.polling import back_off
@@ -38,6 +39,7 @@ def begin(run: Run, reason: str, now: datetime) -> None:
         next_run_at=now,
         **AT_REST,
     )
+    ring_after_commit("research.stop")
 
 
 def record_answer(run: Run, answer: Stop, now: datetime) -> None:

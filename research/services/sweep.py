@@ -1,4 +1,4 @@
-"""Finds what was lost: rings for every run that is due, and clears away what is past.
+"""Finds what was lost: rings for whatever is due, and clears away what is past.
 
 Runs every second in each beat; two beats do no harm, since a ring only says "look".
 """
@@ -15,22 +15,24 @@ from portal.models.system import Heartbeat, RateWindow
 from portal.services.queue import ring
 from research.models.reports import Report, RunEvent
 from research.models.runs import Run
-from research.services import advance
+from research.services import advance, watch
 
-A_PASS = 200
 BATCH = 200
+WORK = {
+    "research.submit": advance.due_to_submit,
+    "research.stop": advance.due_to_stop,
+    "research.poll": watch.due_to_poll,
+}
 
 
 def sweep() -> None:
-    """Ring once for the poller and once for each run that waits for a step of its own."""
+    """Ring once for each kind of work that is due: who hears it works off all of that kind."""
     now = timezone.now()
-    Heartbeat.objects.update_or_create(name="sweeper", defaults={"at": now})
-    for run_id in advance.due_to_submit(now).values_list("pk", flat=True)[:A_PASS]:
-        ring("research.submit", str(run_id))
-    for run_id in advance.due_to_stop(now).values_list("pk", flat=True)[:A_PASS]:
-        ring("research.stop", str(run_id))
-    if advance.due_to_poll(now).exists():
-        ring("research.poll")
+    if not Heartbeat.objects.filter(name="sweeper").update(at=now):
+        Heartbeat.objects.get_or_create(name="sweeper", defaults={"at": now})
+    for task, due in WORK.items():
+        if due(now).exists():
+            ring(task)
 
 
 def tidy() -> int:

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from research.models.runs import Run
 from research.protocol.states import State
-from research.services import advance
+from research.services import advance, watch
 
 PATIENCE = 30.0
 
@@ -22,7 +22,7 @@ def step(run_id: UUID) -> Run:
     elif run.state == State.CANCELLING and run.stop_sent_at is None:
         advance.stop(run_id)
     else:
-        advance.poll()
+        watch.poll()
     return Run.objects.select_related("report").get(pk=run_id)
 
 

@@ -38,7 +38,7 @@ from research.protocol.outcome import (
     Submitted,
 )
 from research.protocol.states import MOVES, TERMINAL, State
-from research.services import advance, moves, stopping
+from research.services import advance, moves, stopping, watch
 from research.services.cancel import cancel_run
 from research.services.moves import FenceLost
 from tests.research.people import ask, somebody
@@ -101,8 +101,8 @@ class Life:
         )
 
     def polled(self, worker: int, answer: Snapshot) -> None:
-        self._record(worker, State.RUNNING, lambda run: advance.record_snapshot(run, answer))
-        self._record(worker, State.CANCELLING, lambda run: advance.record_snapshot(run, answer))
+        self._record(worker, State.RUNNING, lambda run: watch.record_snapshot(run, answer))
+        self._record(worker, State.CANCELLING, lambda run: watch.record_snapshot(run, answer))
 
     def stopped(self, worker: int, answer: Stop) -> None:
         self._record(

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from research.protocol.outcome import Fault
-from research.protocol.recovery import AGAIN, FAIL, NEXT, TRIES, Course, after_refusal
+from research.protocol.recovery import AGAIN, FAIL, NEXT, NOTHING_WAS_SENT, TRIES, Course, after_refusal
 
 
 @pytest.mark.parametrize(
@@ -34,10 +34,18 @@ def test_it_knows_what_a_first_refusal_means(
 
 
 @pytest.mark.parametrize("fault", list(Fault))
-@pytest.mark.parametrize("has_next", [True, False])
 @pytest.mark.parametrize("takes_key", [True, False])
-def test_it_never_tries_the_same_backend_for_ever(fault: Fault, has_next: bool, takes_key: bool) -> None:
-    assert after_refusal(fault, faults=TRIES, has_next=has_next, takes_key=takes_key) is not AGAIN
+def test_it_never_tries_a_backend_for_ever_while_another_is_left(fault: Fault, takes_key: bool) -> None:
+    assert after_refusal(fault, faults=TRIES, has_next=True, takes_key=takes_key) is not AGAIN
+
+
+@pytest.mark.parametrize("fault", list(Fault))
+@pytest.mark.parametrize("takes_key", [True, False])
+def test_it_tries_the_last_backend_until_the_deadline_only_where_nothing_was_sent(
+    fault: Fault, takes_key: bool
+) -> None:
+    course = after_refusal(fault, faults=1000, has_next=False, takes_key=takes_key)
+    assert (course is AGAIN) == (fault in NOTHING_WAS_SENT)
 
 
 @pytest.mark.parametrize("fault", [Fault.LOST, Fault.BROKEN])

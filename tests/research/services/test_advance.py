@@ -16,7 +16,7 @@ from research.models.presets import Preset
 from research.models.runs import Run
 from research.protocol.outcome import Options
 from research.protocol.states import State
-from research.services import advance
+from research.services import watch
 from research.services.cancel import cancel_run
 from tests.research.driving import drive, drive_to, step
 from tests.research.people import ask, somebody
@@ -332,4 +332,4 @@ def test_it_polls_many_runs_in_one_batch_with_few_statements(
     runs = [drive_to(ask(who, f"Tides? [sandbox:stuck-queued] {n}"), State.RUNNING) for n in range(40)]
     Run.objects.update(next_run_at=timezone.now())
     with django_assert_max_num_queries(12):  # type: ignore[operator]
-        assert advance.poll() == len(runs)
+        assert watch.poll() == len(runs)

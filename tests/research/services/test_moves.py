@@ -12,7 +12,7 @@ from portal.services import ledger
 from research.models.runs import Run
 from research.protocol.outcome import Ended, Fault, Finished, Query, Refused, Running, Submitted
 from research.protocol.states import State
-from research.services import advance, moves, stopping
+from research.services import advance, moves, stopping, watch
 from research.services.moves import Event, FenceLost
 from tests.research.people import ask, somebody
 
@@ -33,14 +33,14 @@ ZOMBIES: dict[str, tuple[State, Callable[[Run], object]]] = {
     ),
     "progress": (
         State.RUNNING,
-        lambda run: advance.record_snapshot(run, Running(queries=(Query("tides"),))),
+        lambda run: watch.record_snapshot(run, Running(queries=(Query("tides"),))),
     ),
     "trouble": (
         State.RUNNING,
-        lambda run: advance.record_snapshot(run, Refused(Fault.OUTAGE, "no")),
+        lambda run: watch.record_snapshot(run, Refused(Fault.OUTAGE, "no")),
     ),
-    "report": (State.RUNNING, lambda run: advance.record_snapshot(run, Finished("A report."))),
-    "end": (State.RUNNING, lambda run: advance.record_snapshot(run, Ended("broke"))),
+    "report": (State.RUNNING, lambda run: watch.record_snapshot(run, Finished("A report."))),
+    "end": (State.RUNNING, lambda run: watch.record_snapshot(run, Ended("broke"))),
     "stop": (State.CANCELLING, lambda run: stopping.record_answer(run, "stopping", timezone.now())),
     "no stop": (
         State.CANCELLING,
@@ -96,8 +96,7 @@ def test_it_puts_nothing_back_that_another_holds() -> None:
     expire(zombie)
     moves.lease_one(zombie.pk, State.RUNNING)
     before = frozen(zombie)
-    assert zombie.lease_token is not None
-    moves.put_back([zombie], zombie.lease_token, timezone.now())
+    moves.put_back({timezone.now(): [zombie]})
     assert frozen(zombie) == before
 
 
@@ -122,6 +121,5 @@ def test_it_refuses_a_move_that_the_table_does_not_know() -> None:
 def test_it_looks_at_once_at_a_held_run_that_is_to_be_stopped() -> None:
     run = leased_in(State.RUNNING)
     moves.flag(run, [Event("stop_requested")], cancel_requested_at=timezone.now())
-    assert run.lease_token is not None
-    moves.put_back([run], run.lease_token, timezone.now() + timedelta(hours=1))
+    moves.put_back({timezone.now() + timedelta(hours=1): [run]})
     assert moves.lease_one(run.pk, State.RUNNING) is not None

@@ -23,7 +23,7 @@ from portal.wire.errors import BadRequest
 from research.models.runs import Run
 from research.protocol.outcome import Finished, Running, Submitted
 from research.protocol.states import State
-from research.services import advance, moves, stopping
+from research.services import advance, moves, stopping, watch
 from research.services.cancel import cancel_run
 from research.services.moves import FenceLost
 from tests.research.people import ask, somebody
@@ -96,7 +96,7 @@ def finish(run_id: UUID, wait: float) -> None:
     if run is None:
         return
     try:
-        advance.record_snapshot(run, Finished("A report."))
+        watch.record_snapshot(run, Finished("A report."))
     except FenceLost:
         return
 
@@ -110,13 +110,12 @@ def give_up(run_id: UUID, wait: float) -> None:
         if run is None:
             return
         try:
-            if run.state == State.RUNNING and not advance.record_snapshot(run, Running()):
+            if run.state == State.RUNNING and not watch.record_snapshot(run, Running()):
                 continue
             if run.state == State.CANCELLING:
                 stopping.record_answer(run, "stopping", timezone.now())
                 return
-            assert run.lease_token is not None
-            moves.put_back([run], run.lease_token, timezone.now())
+            moves.put_back({timezone.now(): [run]})
         except FenceLost:
             return
 
