@@ -15,3 +15,8 @@ app.config_from_object("django.conf:settings", namespace="CELERY")
 # Requests run in threads of their own, where only the default application is found.
 app.set_default()
 app.autodiscover_tasks(["proxy", "research"])
+
+# The same once more, for the worker of long answers: what queues a worker reads belongs to its application.
+streams = Celery("sonde.streams", set_as_current=False)
+streams.config_from_object("django.conf:settings", namespace="CELERY")
+streams.autodiscover_tasks(["proxy"])

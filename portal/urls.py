@@ -28,6 +28,7 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("account/", include("portal.pages.account_urls")),
     path("", include("portal.pages.urls")),
+    path("", include("proxy.pages.urls")),
     path("", include("research.pages.urls")),
 ]
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from celery import shared_task
 
-from proxy.services import alerts, continuity, discovery, keepalive, quota, settling
+from proxy.services import alerts, answering, continuity, discovery, keepalive, quota, settling
 
 
 @shared_task(name="proxy.care")
@@ -17,7 +19,8 @@ def care() -> None:
 
 @shared_task(name="proxy.sweep_turns")
 def sweep_turns() -> None:
-    """What processes that died left open, and threads whose hour is over."""
+    """Questions that nobody has begun, what processes that died left open, threads whose hour is over."""
+    answering.ring_waiting()
     settling.sweep_turns()
     continuity.forget_old_threads()
 
@@ -25,3 +28,9 @@ def sweep_turns() -> None:
 @shared_task(name="proxy.discover")
 def discover() -> None:
     discovery.discover_due()
+
+
+@shared_task(name="proxy.answer_turn")
+def answer_turn(turn_id: str) -> None:
+    """One answer of the dashboard, from its question to its end: its queue has threads of its own."""
+    answering.answer_turn(UUID(turn_id))

@@ -13,7 +13,7 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError
 
-from portal.live.events import RunMoved
+from portal.live.events import Event
 from portal.live.publish import group_of
 
 PATH = "/ws/"
@@ -29,7 +29,7 @@ class LiveMessage(TypedDict):
     """What `portal.live.publish` sends to a group."""
 
     type: str
-    event: RunMoved
+    event: Event
 
 
 class PageSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels carries no types

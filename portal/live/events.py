@@ -16,3 +16,16 @@ class RunMoved(TypedDict):
     id: str
     seq: int
     state: str
+
+
+class ChatMoved(TypedDict):
+    """`id` is the conversation's, `turn` the answer's; `seq` grows with it, `state` is how it stands."""
+
+    type: Literal["chat"]
+    id: str
+    turn: str
+    seq: int
+    state: str
+
+
+Event = RunMoved | ChatMoved

@@ -14,7 +14,7 @@ from channels.layers import get_channel_layer
 from django.conf import settings
 from django.db import transaction
 
-from portal.live.events import RunMoved
+from portal.live.events import Event
 from portal.services import network
 
 log = logging.getLogger(__name__)
@@ -32,11 +32,11 @@ def group_of(user_id: int) -> str:
     return f"user.{user_id}"
 
 
-def publish_after_commit(user_id: int, event: RunMoved) -> None:
+def publish_after_commit(user_id: int, event: Event) -> None:
     transaction.on_commit(partial(publish, user_id, event), robust=True)
 
 
-def publish(user_id: int, event: RunMoved) -> None:
+def publish(user_id: int, event: Event) -> None:
     """Hand the event to the loop that serves this process's sockets, else to the network loop.
 
     The in-memory layer reaches no other process: without sockets here, nobody could listen.
@@ -47,7 +47,7 @@ def publish(user_id: int, event: RunMoved) -> None:
         network.begin(_send(user_id, event))
 
 
-async def _send(user_id: int, event: RunMoved) -> None:
+async def _send(user_id: int, event: Event) -> None:
     message = {"type": "live.event", "event": event}
     try:
         async with asyncio.timeout(SEND_SECONDS):

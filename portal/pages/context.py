@@ -24,6 +24,7 @@ class Place:
 NAVIGATION = (
     Place("ask", "Ask"),
     Place("runs", "Runs", ("run",)),
+    Place("chat", "Chat", ("conversation",)),
     Place("keys", "Keys", ("key-rotate", "key-revoke")),
 )
 

@@ -10,17 +10,23 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
+from celery import Celery
 from celery.beat import Scheduler, Service
 from celery.worker import state
 from celery.worker.worker import WorkController
 from django.conf import settings
 
-from portal.celery import app
+from portal.celery import app, streams
 
 log = logging.getLogger(__name__)
 
+WORK = ("drive", "maint")
+STREAM = "stream"
+STREAM_THREADS = 32
+"""Answers that one process writes at the same time; each waits for its upstream nearly always."""
 DRAIN_SECONDS = 20.0
 START_SECONDS = 30.0
 PAUSES = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
@@ -80,33 +86,61 @@ class Part:
 
 
 class Worker(Part):
-    """Runs tasks of every queue in `concurrency` threads."""
+    """Runs tasks in `concurrency` threads, and answers that are written for minutes in threads of their
+    own, so that neither waits for the other. The two begin and end together."""
 
     name = "worker"
 
     def __init__(self, concurrency: int) -> None:
         super().__init__()
         self.concurrency = concurrency
+        self._side_is_up = threading.Event()
 
     def run(self) -> None:
         state.should_stop = None
-        WorkController(
-            app=app,
-            pool_cls="threads",
-            concurrency=self.concurrency,
-            without_heartbeat=True,
-            without_mingle=True,
-            without_gossip=True,
-            ready_callback=lambda consumer: self.ready.set(),
-        ).start()
+        # Made one after the other: what tasks there are is found out by importing them.
+        side = self._controller(streams, (STREAM,), STREAM_THREADS, self._side_is_up.set)
+        main = self._controller(app, WORK, self.concurrency, self._when_both_are_up)
+        thread = threading.Thread(target=self._try, args=(partial(self._keep_beside, side),), daemon=True)
+        thread.start()
+        try:
+            main.start()
+        finally:
+            self.interrupt()
+            thread.join()
 
     def interrupt(self) -> None:
         state.should_stop = 0  # type: ignore[assignment]  # inferred from its first value, None
         # The memory transport looks up only when a message arrives, or after two seconds, and its loop
         # goes round once more after that: send two that every Celery knows and that do nothing.
         if not settings.CLUSTER:
-            app.send_task("celery.accumulate")
-            app.send_task("celery.accumulate")
+            for queue in (WORK[0], STREAM) * 2:
+                app.send_task("celery.accumulate", queue=queue)
+
+    def _keep_beside(self, side: WorkController) -> None:
+        try:
+            side.start()
+        finally:
+            self._side_is_up.set()
+            self.interrupt()
+
+    def _when_both_are_up(self) -> None:
+        self._side_is_up.wait()
+        self.ready.set()
+
+    def _controller(
+        self, of: Celery, queues: Sequence[str], concurrency: int, when_up: Callable[[], object]
+    ) -> WorkController:
+        return WorkController(
+            app=of,
+            queues=list(queues),
+            pool_cls="threads",
+            concurrency=concurrency,
+            without_heartbeat=True,
+            without_mingle=True,
+            without_gossip=True,
+            ready_callback=lambda consumer: when_up(),
+        )
 
 
 class Beat(Part):

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape, unescape
+from itertools import starmap
 from typing import Any, Protocol
 from urllib.parse import quote
 
@@ -36,7 +37,7 @@ _ESCAPED_PLACEHOLDER = re.compile("%E2%81%85((?:%EE%83%9[0-9])+)%E2%81%86")
 _HEADING = re.compile(r'<h([2-6])[^>]* id="(s-\d+)"[^>]*>(.*?)</h\1>', re.DOTALL)
 _CHIPS = re.compile(r"<sup\b.*?</sup>", re.DOTALL)
 _TAG = re.compile(r"<[^>]*>")
-_OWN_ANCHOR = re.compile(r"#source-\d+")
+_OWN_ANCHOR = re.compile(r"#source-(?:[0-9a-f]{32}-)?\d+", re.ASCII)
 
 TAGS = {
     "a", "blockquote", "br", "code", "div", "em", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p",
@@ -91,13 +92,15 @@ class Heading:
     text: str
 
 
-def render_markdown(text: str, marks: Sequence[Mark], sources: Sequence[Source]) -> str:
+def render_markdown(text: str, marks: Sequence[Mark], sources: Sequence[Source], place: str = "") -> str:
     """`text` as HTML, its citation marks as links to `#source-N`. Raises nothing, whatever the text.
+
+    Where a page holds several texts, `place` (32 hex digits and a dash) stands before N in one's anchors.
 
     What a mark with a problem cites is not known: it stays as its author wrote it, and looks so.
     """
     usable = _apart(marks)
-    page = _Page(text, usable, frozenset(source.number for source in sources))
+    page = _Page(text, usable, frozenset(source.number for source in sources), place)
     tokens = _MARKDOWN.parse(_with_placeholders(text, usable))
     html = _MARKDOWN.renderer.render(page.rewrite(tokens), _MARKDOWN.options, {})
     return nh3.clean(
@@ -149,6 +152,7 @@ class _Page:
     text: str
     marks: Sequence[Mark]
     known: frozenset[int]
+    place: str
 
     def rewrite(self, tokens: list[Token]) -> list[Token]:
         headings = 0
@@ -157,7 +161,7 @@ class _Page:
                 token.attrSet("dir", "auto")
             if token.type == "heading_open":
                 headings += 1
-                token.attrSet("id", f"s-{headings}")
+                token.attrSet("id", f"s-{self.place}{headings}")
             if token.type in {"heading_open", "heading_close"}:
                 token.tag = f"h{min(int(token.tag[1]) + 1, 6)}"  # the page's own title is the h1
             elif token.type in {"th_open", "td_open"}:
@@ -201,7 +205,9 @@ class _Page:
         if mark.problem or not numbers:
             yield Token("unsure", "", 0, content=self.text[mark.start : mark.end])
         if numbers:
-            yield Token("cite", "", 0, meta={"numbers": numbers})
+            yield Token(
+                "cite", "", 0, meta={"anchors": [(f"{self.place}{number}", number) for number in numbers]}
+            )
 
     def _restore(self, content: str) -> str:
         """`content` with its placeholders turned back into what the author wrote."""
@@ -242,11 +248,11 @@ def _align(token: Token) -> None:
 
 
 def _cite_html(renderer: object, tokens: Sequence[Token], index: int, options: object, env: object) -> str:
-    return '<sup class="cites">' + "".join(map(_chip, tokens[index].meta["numbers"])) + "</sup>"
+    return '<sup class="cites">' + "".join(starmap(_chip, tokens[index].meta["anchors"])) + "</sup>"
 
 
-def _chip(number: int) -> str:
-    return f'<a href="#source-{number}" data-source="{number}" aria-label="Source {number}">{number}</a>'
+def _chip(anchor: str, number: int) -> str:
+    return f'<a href="#source-{anchor}" data-source="{anchor}" aria-label="Source {number}">{number}</a>'
 
 
 def _unsure_html(renderer: object, tokens: Sequence[Token], index: int, options: object, env: object) -> str:

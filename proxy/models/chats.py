@@ -67,6 +67,11 @@ class ChatTurn(models.Model):
     reasoning = models.TextField(blank=True)
     sources = models.JSONField(default=list)
     citations = models.JSONField(default=list)
+    seq = models.PositiveIntegerField(default=0)
+    """Grows whenever a dashboard's answer has, so that a page knows whether it has seen it."""
+    claimed_at = models.DateTimeField(null=True)
+    """When a worker began to answer a dashboard's turn; nobody does twice."""
+    stop_asked_at = models.DateTimeField(null=True)
     sandbox = models.BooleanField(default=False)
     created_at = models.DateTimeField(default=timezone.now)
     first_token_at = models.DateTimeField(null=True)
@@ -86,6 +91,9 @@ class ChatTurn(models.Model):
                 condition=Q(state="open", ended_at__isnull=True, lease_until__isnull=False)
                 | Q(~Q(state="open"), ended_at__isnull=False, lease_until__isnull=True),
                 name="chat_turn_open_or_ended",
+            ),
+            models.UniqueConstraint(
+                fields=["conversation"], condition=Q(state="open"), name="chat_turn_one_open_each"
             ),
         )
 

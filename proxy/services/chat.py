@@ -166,6 +166,12 @@ def open_turn(question: Question) -> ChatPlan:
     raise _none_left(question, (), None)
 
 
+def plan_again(question: Question, turn: ChatTurn, account: WebAccount) -> ChatPlan:
+    """The plan of a turn that another process has opened, for `question`, which is the same."""
+    same = replace(question, turn_id=turn.pk, price=turn.price, asked_at=turn.created_at)
+    return _plan(same, account, _thread_of(same))
+
+
 def move_turn(plan: ChatPlan, fault: Fault | None, tried: Collection[int]) -> ChatPlan:
     """Ask another account than the ones `tried`, since the last one ended in `fault`.
 

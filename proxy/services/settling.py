@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any
 
 from django.db import OperationalError, transaction
@@ -152,14 +154,31 @@ def sweep_turns() -> int:
     return sum(_bury(turn) for turn in turns)
 
 
-@transaction.atomic
 def _bury(turn: ChatTurn) -> bool:
-    now = timezone.now()
-    still_dead = ChatTurn.objects.filter(pk=turn.pk, state=State.OPEN, lease_until__lt=now)
-    if not still_dead.update(
-        state=State.FAILED, lease_until=None, ended_at=now, error_code="server_error", error_message=DIED
-    ):
+    dead = {"lease_until__lt": timezone.now()}
+    return end_turn(turn, State.FAILED, Problem(DIED), only_if=dead)
+
+
+@transaction.atomic
+def end_turn(
+    turn: ChatTurn,
+    state: ChatTurn.State,
+    problem: Problem | None = None,
+    *,
+    only_if: Mapping[str, object] = MappingProxyType({}),
+) -> bool:
+    """End an open turn that nobody relays (any more); whether it was open, and as `only_if` says.
+
+    What the dashboard has shown of its answer was delivered.
+    """
+    rows = ChatTurn.objects.filter(pk=turn.pk, state=State.OPEN, **only_if)
+    ending: dict[str, Any] = {"state": state, "lease_until": None, "ended_at": timezone.now()}
+    if problem:
+        ending |= {"error_code": (problem.code or problem.type)[:40], "error_message": problem.message[:400]}
+    if not rows.update(**ending):
         return False
-    ledger.close(turn.subject, Decimal(0))
-    uncount_chat(turn.user_id, turn.key_id, turn.created_at)
+    shown = ChatTurn.objects.filter(pk=turn.pk).exclude(first_token_at=None).exists()
+    ledger.close(turn.subject, turn.price if shown else Decimal(0))
+    if not shown:
+        uncount_chat(turn.user_id, turn.key_id, turn.created_at)
     return True

@@ -33,7 +33,7 @@ export function tell(text) {
 }
 
 // The clipboard is closed to pages without TLS, as a portal in a home network may be.
-async function copy(text) {
+export async function copy(text) {
   if (navigator.clipboard && window.isSecureContext) return navigator.clipboard.writeText(text);
   const field = document.createElement("textarea");
   field.value = text;

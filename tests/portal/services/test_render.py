@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import dataclass
 from html.parser import HTMLParser
+from uuid import uuid4
 
 import pytest
 from hypothesis import given
@@ -210,3 +212,26 @@ def test_it_renders_a_very_long_report_in_bounded_time(paragraph: str) -> None:
 
     assert time.process_time() - started < 10  # usually under 2: this is here to notice quadratic time
     assert html.count('class="cites"') > 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Cite:
+    start: int
+    end: int
+    sources: tuple[int, ...]
+    problem: None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    number: int
+
+
+def test_it_gives_every_text_of_a_page_anchors_of_its_own() -> None:
+    place = f"{uuid4().hex}-"
+
+    html = render_markdown("# Tides\n\nThe moon.", [Cite(17, 17, (1,))], [Numbered(1)], place)
+
+    assert f'id="s-{place}1"' in html
+    assert f'moon<sup class="cites"><a href="#source-{place}1" data-source="{place}1"' in html
+    assert "</sup>.</p>" in html
