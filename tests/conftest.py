@@ -8,7 +8,6 @@ Which tests run where (bin/test makes both passes):
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from uuid import uuid4
 
@@ -116,11 +115,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if left_out:
         terminalreporter.section("left out by --no-browser")
         terminalreporter.write_line("\n".join(left_out))
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    if environment.WORKER == "main":
-        shutil.rmtree(environment.run_folder(), ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

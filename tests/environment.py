@@ -6,9 +6,11 @@ mode on PostgreSQL and Valkey. Every process of a run has its own DATA_DIR.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import os
 import re
+import shutil
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -58,9 +60,10 @@ def set_up_django() -> None:
 
 
 def run_folder() -> Path:
-    """One temporary folder for the whole run, handed to the xdist workers by environment."""
+    """One temporary folder for the whole run, handed on by environment and removed by its maker."""
     if "SONDE_TEST_FOLDER" not in os.environ:
-        os.environ["SONDE_TEST_FOLDER"] = tempfile.mkdtemp(prefix="sonde-tests-")
+        folder = os.environ["SONDE_TEST_FOLDER"] = tempfile.mkdtemp(prefix="sonde-tests-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(os.environ["SONDE_TEST_FOLDER"])
 
 

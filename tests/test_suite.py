@@ -9,7 +9,9 @@ import socket
 import subprocess
 import sys
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -146,6 +148,32 @@ def test_it_understands_paths_from_where_the_caller_stands() -> None:
     words = run.find_paths(["-x", "test_suite.py::test_it", "-k", "portal"], ROOT / "tests")
 
     assert words == ["-x", f"{ROOT}/tests/test_suite.py::test_it", "-k", "portal"]
+
+
+class Echo(BaseHTTPRequestHandler):
+    """Answers 404 with the method, one header and the body it got."""
+
+    def do_PUT(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(404)
+        self.end_headers()
+        self.wfile.write(b" ".join([self.command.encode(), self.headers["X-Key"].encode(), body]))
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Be silent."""
+
+
+def test_it_lends_a_curl_to_the_shell_examples(tmp_path: Path) -> None:
+    folder = run.stand_in_for_curl(tmp_path)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Echo) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        command = ["curl", "-s", "-X", "PUT", f"http://127.0.0.1:{server.server_port}/", "-H", "X-Key: a b"]
+        done = subprocess.run(
+            [*command, "-d", "{é}"], env={"PATH": str(folder)}, capture_output=True, text=True, check=True
+        )
+        server.shutdown()
+
+    assert done.stdout == "PUT a b {é}"
 
 
 @starts_processes
