@@ -2,22 +2,54 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError
 
+from portal.models.fields import MOST as MOST_CREDITS
 from portal.models.fields import is_amount
+from portal.running import preparation
 from portal.services.errors import Invalid
+from portal.wire.redact import redact
 
 MOST = 2_147_483_647
 
 
-class PlainCommand(BaseCommand):
-    """`act` does the work; what it raises as Invalid is said in one line."""
+class SpokenCommand(BaseCommand):
+    """What it refuses is said in a line that begins as all of Sonde's do, on the command line."""
 
     requires_system_checks: list[str] = []
+    is_typed = False
+
+    def run_from_argv(self, argv: list[str]) -> None:
+        self.is_typed = True
+        super().run_from_argv(argv)
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        try:
+            return self._execute(*args, **options)
+        except CommandError as error:
+            if not self.is_typed or options["traceback"]:
+                raise
+            self.stderr.write(f"sonde: {error}")
+            sys.exit(error.returncode)
+
+    def _execute(self, *args: Any, **options: Any) -> str | None:
+        try:
+            return super().execute(*args, **options)
+        except DatabaseError as error:
+            reason = _not_ready(error)
+            if reason is None:
+                raise
+            raise CommandError(reason) from None
+
+
+class PlainCommand(SpokenCommand):
+    """`act` does the work; what it raises as Invalid is said in one line."""
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -32,6 +64,17 @@ class PlainCommand(BaseCommand):
         self.stdout.write(text)
 
 
+def _not_ready(error: DatabaseError) -> str | None:
+    """Why no command can work on this database now; None when the error has another cause."""
+    try:
+        preparation.check()
+    except preparation.NotReady as pending:
+        return str(pending)
+    except DatabaseError:
+        return f"the database does not answer: {redact(' '.join(str(error).split()))}"
+    return None
+
+
 def credits(text: str) -> Decimal:
     """An amount of credits with at most four decimal places. Raises Invalid."""
     try:
@@ -39,7 +82,10 @@ def credits(text: str) -> Decimal:
     except InvalidOperation:
         amount = Decimal("NaN")
     if not is_amount(amount) or amount < 0:
-        raise Invalid(f"{text!r} is not an amount of credits: give a number with at most four decimal places")
+        raise Invalid(
+            f"{text!r} is not an amount of credits: give a number from 0 to {MOST_CREDITS:,},"
+            " with at most four decimal places"
+        )
     return amount
 
 

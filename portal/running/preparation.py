@@ -74,7 +74,7 @@ def check() -> None:
     """Whether the tables are as this version needs them. Errors: NotReady."""
     try:
         if needs_migration():
-            raise NotReady("the database is not up to date: run manage.py up once, or manage.py migrate")
+            raise NotReady("the database is not up to date: run bin/up once, or manage.py migrate")
     finally:
         connection.close()
 

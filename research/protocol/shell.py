@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from portal.wire.amounts import plain
 from research.protocol.answer import ReportView, RunView
 
 EXIT_CODES = {"completed": 0, "failed": 1, "incomplete": 3, "cancelled": 4}
@@ -29,6 +30,29 @@ def progress_line(progress: dict[str, Any], status: str, elapsed: int, usual: in
     return ", ".join(words), f"{clock(elapsed)} of about {clock(usual)}"
 
 
+def outcome(view: RunView) -> str:
+    """How an ended run ended and what it cost, in a line."""
+    return f"{_ending(view)}. {_charge(view)}."
+
+
+def _ending(view: RunView) -> str:
+    if view.error_message:
+        return view.error_message.rstrip(".")
+    if view.report is None:
+        return f"The run is {view.status}"
+    reason = view.report.incomplete_reason.replace("_", " ")
+    count = len(view.report.sources)
+    found = "1 source" if count == 1 else f"{count} sources"
+    return f"The report is {view.status}{f' ({reason})' if reason else ''}: {found}"
+
+
+def _charge(view: RunView) -> str:
+    amount = view.credits_charged - view.credits_refunded
+    if not amount:
+        return "Nothing was charged"
+    return f"{plain(amount)} {'credit was' if amount == 1 else 'credits were'} charged"
+
+
 def clock(seconds: int) -> str:
     minutes, rest = divmod(max(seconds, 0), 60)
     return f"{minutes}:{rest:02}"
@@ -39,7 +63,8 @@ def report_text(view: RunView) -> str:
     report = view.report
     if report is None:
         return ""
-    parts = [report.text.rstrip(), *_sources(report), *(f"> {notice}" for notice in report.notices)]
+    said = (*report.notices, *view.notes)
+    parts = [report.text.rstrip(), *_sources(report), *(f"> {line}" for line in said)]
     if view.sandbox:
         parts.append("> Sandbox: this report is simulated. No research was made.")
     return "\n\n".join(parts)

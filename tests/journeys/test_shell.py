@@ -64,7 +64,7 @@ def test_it_tells_the_outcome_by_its_exit_code(
     assert done.returncode == code
     assert words in done.stderr
     assert bool(done.stdout) == (marker == "incomplete")
-    assert "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("sonde: ")
 
 
 @pytest.mark.embedded
@@ -75,6 +75,8 @@ def test_it_tells_the_outcome_by_its_exit_code(
         ("Tides?", "--preset", "35m"),
         ("Tides?", "--user", "nobody@example.org"),
         ("Tides?", "--out", "/nowhere/at/all.md"),
+        ("Tides?", "--out", "/proc/tides.md"),
+        ("Tides?", "--out", "/"),
     ],
 )
 def test_it_refuses_wrong_usage_in_one_line_and_starts_nothing(
@@ -83,6 +85,7 @@ def test_it_refuses_wrong_usage_in_one_line_and_starts_nothing(
     done = at_rest.manage("research", *arguments)
     assert done.returncode == 2
     assert len(done.stderr.strip().splitlines()) == 1
+    assert done.stderr.startswith("sonde: ")
     assert not done.stdout
 
 
@@ -91,6 +94,7 @@ def test_it_writes_the_report_to_a_file(at_rest: RunningServer, tmp_path: Path) 
     out = tmp_path / "tides.md"
     done = ask(at_rest, "How do tides form?", "--out", str(out))
     assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.splitlines()[-1] == "The report is completed: 8 sources. 1 credit was charged."
     assert out.read_text(encoding="utf-8").startswith("# Simulated report")
 
 

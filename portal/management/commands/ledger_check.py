@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import transaction
 
+from portal.management.base import SpokenCommand
 from portal.services.ledger_check import Drift, check, open_reservations, totals
 from portal.wire.amounts import plain
 from research.models.runs import Run, ledger_subject
@@ -14,7 +15,7 @@ from research.models.runs import Run, ledger_subject
 PREFIX = ledger_subject(UUID(int=0)).partition(":")[0] + ":"
 
 
-class Command(BaseCommand):
+class Command(SpokenCommand):
     help = "Prove that every balance is the sum of its entries. Exits with 1 when one is not."
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -13,14 +13,16 @@ from argparse import ArgumentParser
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, TextIO
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import DatabaseError
 from django.utils import timezone
 
 from portal.embedded import Embedded, FolderInUse, PortTaken
+from portal.management.base import SpokenCommand
 from portal.models.keys import Scope
 from portal.models.users import User
 from portal.running.preparation import NotReady
@@ -31,7 +33,7 @@ from research.api.views import view_of
 from research.models.runs import Door, Run
 from research.protocol.answer import build_response
 from research.protocol.options import RunRequest
-from research.protocol.shell import exit_code, progress_line, report_text
+from research.protocol.shell import exit_code, outcome, progress_line, report_text
 from research.queries import find_run
 from research.services.start import start_run
 
@@ -40,11 +42,11 @@ LEFT_ALONE = 130
 """Exit code when the person stopped watching; the run itself goes on."""
 
 
-class Command(BaseCommand):
+class Command(SpokenCommand):
     help = "Ask a research question, watch it run and print the report."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("question")
+        parser.add_argument("question", help="what to find out, in quotes")
         parser.add_argument("--user", metavar="EMAIL", help="whose run it is; default: the first admin")
         parser.add_argument("--preset", metavar="P", help="default: the portal's default preset")
         parser.add_argument("--json", action="store_true", help="print the API's response object")
@@ -63,16 +65,17 @@ class Command(BaseCommand):
                 run = watch(who, start_run(who, request, Door.SHELL).run, worker, sys.stderr)
         except Problem as problem:
             raise CommandError(problem.message, returncode=2) from None
+        view = view_of(run)
         text = (
-            json.dumps(build_response(view_of(run)), ensure_ascii=False, indent=2)
+            json.dumps(build_response(view), ensure_ascii=False, indent=2)
             if options["json"]
-            else report_text(view_of(run))
+            else report_text(view)
         )
         if text:
             deliver(text, out)
-        code = exit_code(run.status)
-        if code:
-            raise CommandError(run.error_message or f"the run is {run.status}", returncode=code)
+        if code := exit_code(view.status):
+            raise CommandError(outcome(view), returncode=code)
+        self.stderr.write(outcome(view), lambda line: line)
 
 
 def asker(email: str | None) -> Principal:
@@ -177,8 +180,13 @@ class Line:
 
 def check_writable(out: Path) -> None:
     """Before any credit is spent."""
-    if out.is_dir() or not out.parent.is_dir():
-        raise CommandError(f"--out: cannot write {out}", returncode=2)
+    try:
+        if out.exists():
+            out.open("a").close()
+        else:
+            TemporaryFile(dir=out.parent).close()
+    except OSError as error:
+        raise CommandError(f"--out: cannot write {out}: {error.strerror}", returncode=2) from None
 
 
 def deliver(text: str, out: Path | None) -> None:

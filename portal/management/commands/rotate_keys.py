@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import transaction
 from django.db.models import Model
 
+from portal.management.base import SpokenCommand
 from portal.running.secrets import sealed_places
 from portal.services import audit, sealing
 
 
-class Command(BaseCommand):
+class Command(SpokenCommand):
     help = "Seal every stored secret anew with the first of SONDE_ENCRYPTION_KEYS."
 
     def handle(self, *args: Any, **options: Any) -> None:

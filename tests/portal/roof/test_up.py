@@ -293,7 +293,7 @@ def test_it_refuses_an_empty_database_under_uvicorn(tmp_path: Path) -> None:
     server.launch()
 
     assert server.wait() != 0
-    assert "the database is not up to date: run manage.py up once" in server.output()
+    assert "the database is not up to date: run bin/up once" in server.output()
 
 
 def answers(server: RunningServer) -> bool:
