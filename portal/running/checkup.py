@@ -115,7 +115,10 @@ def triggers() -> Findings:
 def people() -> Findings:
     admins = User.objects.filter(is_staff=True, is_active=True).count()
     if admins:
-        yield Verdict.OK, f"{User.objects.count()} users, {admins} of them admins"
+        yield (
+            Verdict.OK,
+            f"active: {User.objects.filter(is_active=True).count()}, admins among them: {admins}",
+        )
     else:
         yield Verdict.WRONG, "there is no active admin: manage.py create_user EMAIL --admin"
 
@@ -169,8 +172,11 @@ def encryption() -> Findings:
         except sealing.SealError as error:
             yield Verdict.WRONG, str(error)
     if old:
-        yield Verdict.HINT, f"{old} secrets are sealed with a former key: manage.py rotate_keys"
-    yield Verdict.OK, f"{secrets} secrets, key {sealing.ring().first_id!r}"
+        yield (
+            Verdict.HINT,
+            f"sealed with a former key: {old}; manage.py rotate_keys brings them to the new one",
+        )
+    yield Verdict.OK, f"sealed secrets: {secrets}, key {sealing.ring().first_id!r}"
     if settings.CLUSTER and (Path(settings.DATA_DIR) / "encryption.keys").exists():
         yield (
             Verdict.HINT,
@@ -181,7 +187,8 @@ def encryption() -> Findings:
 def upstream() -> Findings:
     yield Verdict.OK, upstreams.describe()
     for row in Credential.objects.exclude(problem=""):
-        yield Verdict.WRONG, f"{row.name} {row.problem}"
+        if getattr(settings, row.name, "") and not upstreams.uses_sandbox():
+            yield Verdict.WRONG, f"{row.name} {row.problem}"
     api = upstreams.perplexity_api()
     if api is None:
         yield Verdict.HINT, "no run can be answered"
@@ -302,7 +309,7 @@ def _judge_upstream(api: upstreams.Upstream) -> Findings:
     try:
         answer = network.call(_ask_for_models(api))
     except (HTTPError, ValueError) as error:
-        yield Verdict.WRONG, f"{api.base_url} cannot be reached: {type(error).__name__}"
+        yield Verdict.WRONG, f"{api.base_url} cannot be reached ({type(error).__name__})"
         return
     if answer.status_code == 401:
         yield Verdict.WRONG, f"{api.base_url} refuses the key …{api.key[-4:]}"

@@ -62,7 +62,8 @@ async def check_api_key(base_url: str, key: str) -> Verdict:
         try:
             answer = await client.get("/v1/models", headers={"Authorization": f"Bearer {key}"})
         except (HTTPError, InvalidURL, ValueError) as error:
-            return Verdict(Standing.UNCHECKED, f"could not be checked: {base_url}: {type(error).__name__}")
+            reason = f"{base_url} cannot be reached ({type(error).__name__})"
+            return Verdict(Standing.UNCHECKED, f"could not be checked: {reason}")
     if answer.status_code == HTTPStatus.UNAUTHORIZED:
         return Verdict(Standing.REFUSED, f"was refused by {base_url}")
     if answer.is_success:

@@ -57,6 +57,8 @@ def _grant(
 ) -> bool:
     if not is_amount(amount) or amount <= 0:
         raise Invalid(f"give more than 0 and at most {plain(MOST)} credits, to four decimal places", "amount")
+    if not is_amount(account.own + amount):
+        raise Invalid(f"nobody may have more than {plain(MOST)} credits", "amount")
     done = ledger.grant(
         account,
         amount,

@@ -191,10 +191,16 @@ def checked_expiry(expires_at: datetime | None) -> datetime | None:
 
 
 def checked_networks(networks: Collection[str]) -> list[str]:
+    return [_checked_network(network.strip()) for network in networks]
+
+
+def _checked_network(text: str) -> str:
     try:
-        return [str(ip_network(network.strip(), strict=False)) for network in networks]
-    except ValueError as error:
-        raise Invalid(f"not an address or network: {error}", "networks") from None
+        return str(ip_network(text, strict=False))
+    except ValueError:
+        raise Invalid(
+            f"{text!r} is neither an address nor a network: write 192.0.2.7 or 192.0.2.0/24", "networks"
+        ) from None
 
 
 def _check_limits(**limits: Decimal | int | None) -> None:

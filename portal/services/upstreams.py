@@ -79,7 +79,9 @@ def describe() -> str:
     if row is None:
         return "none: set PERPLEXITY_API_KEY; until then every run fails"
     said = f"the key …{row.hint} is {row.standing}" if row.sealed else "there is no usable key"
-    problem = f"; PERPLEXITY_API_KEY {row.problem}" if row.problem else ""
+    # Nobody needs to know what was said of a variable that has gone since.
+    concerns = row.problem and (settings.PERPLEXITY_API_KEY or not row.sealed)
+    problem = f"; PERPLEXITY_API_KEY {row.problem}" if concerns else ""
     return f"{settings.PERPLEXITY_BASE_URL}: {said}{problem}"
 
 

@@ -167,6 +167,13 @@ def test_it_gives_no_odd_amounts(amount: str) -> None:
     assert balance_of(user.pk).available == 1
 
 
+def test_it_gives_nobody_more_than_an_account_holds() -> None:
+    user = somebody(5)
+
+    assert refused("grant_credits", user.email, "1e9") == "nobody may have more than 1000000000 credits"
+    assert balance_of(user.pk).available == 5
+
+
 def test_it_proves_the_books_in_one_line() -> None:
     ask(a_caller(5))
 

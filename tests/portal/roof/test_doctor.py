@@ -132,15 +132,18 @@ def test_it_sees_an_upstream_that_cannot_be_reached(settings: Settings) -> None:
     a_stored_key()
     settings.PERPLEXITY_BASE_URL = "http://127.0.0.1:9"
 
-    assert wrong()["upstream"] == "http://127.0.0.1:9 cannot be reached: ConnectError"
+    assert wrong()["upstream"] == "http://127.0.0.1:9 cannot be reached (ConnectError)"
 
 
-def test_it_repeats_why_a_new_key_was_not_taken(settings: Settings) -> None:
+def test_it_repeats_why_a_new_key_was_not_taken_while_the_environment_gives_it(settings: Settings) -> None:
     row = a_stored_key()
     row.problem = "the new value in the environment was refused by it; the one before is still used"
     row.save()
     with Listener() as upstream:
         settings.PERPLEXITY_BASE_URL = upstream.url
+        assert "upstream" not in wrong()
+
+        settings.PERPLEXITY_API_KEY = "pplx-refused-key"
         assert wrong()["upstream"].startswith(
             "PERPLEXITY_API_KEY the new value in the environment was refused"
         )
