@@ -135,7 +135,7 @@ class AskDoor:
         frames = Frames(entry, ask, content_of(ask, entry.model, entry.fate, thread), script)
         performance = Performance(frames, self._backend.live, self._world.clock)
         events = performance.resumed() if resumed else performance.from_the_beginning()
-        response = AnswerStream(self._backend, visit, entry.id, events)
+        response = AnswerStream(self._backend, visit, events, entry.id, lambda: performance.sent)
         response.headers["content-type"] = "text/event-stream; charset=utf-8"
         if visit.caller.account:
             response.headers["x-pplx-account-used"] = user_id(visit.caller.account)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
+from sandbox.scenarios import Script
 from sandbox.web.frames import Frames, upsell
-from sandbox.web.stages import Due, Stage, timetable
+from sandbox.web.stages import Stage, timetable
 
 BROKEN = b"{broken"
 LIST = b'[{"status":"PENDING"}]'
@@ -21,13 +22,6 @@ class Shot:
     at: float
     record: Callable[[], bytes]
     stage: Stage
-
-
-def _steps(frames: Frames, course: list[Due]) -> Iterator[Shot]:
-    before = Stage()
-    for number, due in enumerate(course):
-        yield Shot(due.at, partial(frames.between, number, before, due.stage), due.stage)
-        before = due.stage
 
 
 def _refusal(frames: Frames, name: str) -> list[Shot]:
@@ -63,38 +57,43 @@ def _failure(frames: Frames) -> list[Shot] | None:
     return [Shot(0.02, partial(frames.bare, 0), Stage()), Shot(0.1, last, Stage())]
 
 
-def _half(course: list[Due], pieces: int) -> list[Due]:
-    return [due for due in course if due.stage.pieces <= pieces // 2 and not due.stage.complete]
+def _last(frames: Frames, number: int, before: Stage) -> Iterator[Shot]:
+    if "no-completed" not in frames.script:
+        stage = replace(before, pieces=len(frames.content.pieces))
+        yield Shot(1.0, partial(frames.last, number, stage), stage)
 
 
-def _spoilt(shots: list[Shot], frames: Frames) -> list[Shot]:
-    """The shots with the data of some replaced by something that is no frame."""
-    script = frames.script
-    for marker, data in (("broken-json", BROKEN), ("array-frame", LIST)):
-        number = int(script.number(marker, -1))
-        if 0 <= number < len(shots):
-            shots[number] = replace(shots[number], record=partial(bytes, data))
-    return shots
-
-
-def plot(frames: Frames) -> list[Shot]:
-    """All records of an entry that nobody stops, in order."""
+def _course(frames: Frames) -> Iterator[Shot]:
+    """An answer from its first frame to its last; one that stops by itself ends half way."""
     script, content = frames.script, frames.content
-    if frames.entry.fate == "upsell" or "upsell" in script:
-        return _refusal(frames, script.markers.get("upsell") or "advanced_models_quota_low")
-    if (failure := _failure(frames)) is not None:
-        return failure
     course = timetable(
         content, frames.entry.seconds, clarify="clarify" in script, retract="retract" in script
     )
-    if "stopped" in script:
-        course = _half(course, len(content.pieces))
-    shots = list(_steps(frames, course))
-    stage = course[-1].stage
-    number = len(shots)
-    if "stopped" in script:
-        shots.append(Shot(course[-1].at, partial(frames.stopped, number, stage), stage))
-    elif "no-completed" not in script:
-        whole = replace(stage, pieces=len(content.pieces))
-        shots.append(Shot(1.0, partial(frames.last, number, whole), whole))
-    return _spoilt(shots, frames)
+    before, number = Stage(), 0
+    for due in course:
+        if "stopped" in script and due.stage.pieces > len(content.pieces) // 2:
+            yield Shot(due.at, partial(frames.stopped, number, before), before)
+            return
+        yield Shot(due.at, partial(frames.between, number, before, due.stage), due.stage)
+        before, number = due.stage, number + 1
+    yield from _last(frames, number, before)
+
+
+def _spoilt(script: Script) -> dict[int, bytes]:
+    """The numbers of frames that are none, with what stands in their place."""
+    found = {
+        int(script.number(marker, -1)): data
+        for marker, data in (("broken-json", BROKEN), ("array-frame", LIST))
+    }
+    return {number: data for number, data in found.items() if number >= 0}
+
+
+def plot(frames: Frames) -> Iterator[Shot]:
+    """All records of an entry that nobody stops, in order."""
+    script = frames.script
+    shots: Iterable[Shot] = _failure(frames) or _course(frames)
+    if frames.entry.fate == "upsell" or "upsell" in script:
+        shots = _refusal(frames, script.markers.get("upsell") or "advanced_models_quota_low")
+    spoilt = _spoilt(script)
+    for number, shot in enumerate(shots):
+        yield replace(shot, record=partial(bytes, spoilt[number])) if number in spoilt else shot

@@ -11,7 +11,7 @@ from sandbox.web.content import Content
 _TEXT_FROM = {"quick": 0.1, "search": 0.1, "thinking": 0.35, "research": 0.85}
 _TEXT_TO = 0.9
 _COMPLETE = 0.93
-_CLARIFIED = 0.05
+CLARIFIED = 0.025
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,27 +39,38 @@ class Due:
     stage: Stage
 
 
-def _searching(content: Content, until: float, seconds: float) -> Iterator[Due]:
+def _searching(content: Content, until: float, seconds: float, asked: bool) -> Iterator[Due]:
     """The steps one by one, each with the goal that it serves."""
     last = len(content.steps)
     for number, step in enumerate(content.steps, 1):
         share = 0.03 + (until - 0.03) * number / (last + 1)
         percent = min(99, int(share * 100)) if content.flow == "research" else None
-        yield Due(
-            share,
-            Stage(
-                goals=min(step.round + 1, len(content.goals)),
-                goals_done=min(step.round, len(content.goals)),
-                percent=percent,
-                eta=None if percent is None else max(1, round(seconds * (1 - share))),
-                steps=number,
-            ),
+        stage = Stage(
+            goals=min(step.round + 1, len(content.goals)),
+            goals_done=min(step.round, len(content.goals)),
+            percent=percent,
+            eta=None if percent is None else max(1, round(seconds * (1 - share))),
+            steps=number,
+            clarifying=asked,
         )
+        yield Due(share, stage)
 
 
 def _quick(content: Content) -> Iterator[Due]:
     yield Due(0.03, Stage())
     yield Due(0.06, Stage(steps=len(content.steps), found="early" if content.sources else "none"))
+
+
+def _beginning(content: Content, begin: float, seconds: float, asked: bool) -> Iterator[Due]:
+    """Up to the first piece of text."""
+    first = Stage(percent=0, eta=round(seconds)) if content.flow == "research" else Stage()
+    yield Due(0.01, first)
+    if asked:
+        yield Due(CLARIFIED, replace(first, clarifying=True))
+    if content.flow == "quick":
+        yield from _quick(content)
+    else:
+        yield from _searching(content, begin, seconds, asked)
 
 
 def _writing(content: Content, stage: Stage, begin: float) -> Iterator[Due]:
@@ -70,20 +81,27 @@ def _writing(content: Content, stage: Stage, begin: float) -> Iterator[Due]:
         yield Due(begin + (_TEXT_TO - begin) * place / number, stage)
 
 
-def timetable(content: Content, seconds: float, *, clarify: bool, retract: bool) -> list[Due]:
+def timetable(content: Content, seconds: float, *, clarify: bool, retract: bool) -> Iterator[Due]:
     """Every stage but the last frame's, which is due at 1. `seconds` is the planned length."""
     begin = _TEXT_FROM[content.flow]
-    research = content.flow == "research"
-    found = [Due(0.01, Stage(percent=0, eta=round(seconds)) if research else Stage())]
-    found += _quick(content) if content.flow == "quick" else _searching(content, begin, seconds)
-    if clarify:
-        found.insert(1, Due(_CLARIFIED / 2, replace(found[0].stage, clarifying=True)))
-    stage = replace(found[-1].stage, goals_done=len(content.goals))
+    stage = Stage()
+    for due in _beginning(content, begin, seconds, clarify):
+        stage = due.stage
+        yield due
+    stage = replace(stage, goals_done=len(content.goals))
     if content.sources and stage.found == "none":
         stage = replace(stage, found="early")
-        found.append(Due(begin - 0.01, stage))
-    found += _writing(content, stage, begin)
-    whole = found[-1].stage
-    done = replace(whole, complete=True, found="final" if content.sources else "none", report=research)
-    found.append(Due(_COMPLETE, replace(done, pieces=0) if retract else done))
-    return found
+        yield Due(begin - 0.01, stage)
+    yield from _writing(content, stage, begin)
+    number = len(content.pieces)
+    yield Due(
+        _COMPLETE,
+        replace(
+            stage,
+            media=number > 0,
+            pieces=0 if retract else number,
+            complete=True,
+            found="final" if content.sources else "none",
+            report=content.flow == "research",
+        ),
+    )

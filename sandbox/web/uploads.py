@@ -138,7 +138,7 @@ class UploadDoor:
         manner = manners.pop() if manners else ("works" if "docs" in visit.flags else "blocked")
         if manner == "blocked":
             raise Refused(challenge(403))
-        return AnswerStream(self._backend, visit, "", self._records(found, manner))
+        return AnswerStream(self._backend, visit, self._records(found, manner))
 
     async def _records(self, uploads: list[dict[str, Any]], manner: str) -> AsyncIterator[bytes | Cut]:
         write = writer(Script())

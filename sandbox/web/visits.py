@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from sandbox.bodies import decode, read_body
 from sandbox.faults import Exchange
@@ -17,7 +18,7 @@ from sandbox.web.cookies import UNPREFIXED, read_cookies, session_token, set_par
 from sandbox.web.faults import challenge, too_many
 from sandbox.web.live import Live
 from sandbox.web.store import Account, WebStore
-from sandbox.wire import EventStream, reply
+from sandbox.wire import Cut, EventStream, reply
 from sandbox.world import Call, Refused, World
 
 _DAY = 86400
@@ -159,15 +160,24 @@ class WebBackend:
 class AnswerStream(EventStream):
     """An event stream that counts as open while it lasts, and is logged with the time of its end."""
 
-    def __init__(self, backend: WebBackend, visit: Visit, entry: str, events: Any) -> None:
+    def __init__(
+        self,
+        backend: WebBackend,
+        visit: Visit,
+        events: AsyncIterator[bytes | Cut],
+        entry: str = "",
+        count: Callable[[], int] | None = None,
+    ) -> None:
+        """`count` tells how many records were written; without it the writes are counted."""
         super().__init__(events)
-        self._backend, self._visit, self._entry = backend, visit, entry
+        self._backend, self._visit, self._entry, self._count = backend, visit, entry, count
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         live, account = self._backend.live, self._visit.caller.account
         live.enter(account)
         try:
             await super().__call__(scope, receive, send)
         finally:
             live.leave(account)
-            self._backend.end(self._visit.log, self, self._entry, self.sent)
+            events = self.sent if self._count is None else self._count()
+            self._backend.end(self._visit.log, self, self._entry or None, events)

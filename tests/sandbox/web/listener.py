@@ -140,6 +140,19 @@ def placed(frames: list[Frame], usage: str = "ask_text") -> str:
     return "".join(pieces[number] for number in sorted(pieces))
 
 
+def is_page(answer: httpx.Response) -> bool:
+    return answer.headers["content-type"].startswith("text/html") and "<html" in answer.text
+
+
+def is_challenge(answer: httpx.Response) -> bool:
+    signs = ("challenge-platform", "__cf_chl_", "/cdn-cgi/challenge-platform/")
+    return (
+        is_page(answer)
+        and answer.headers["cf-mitigated"] == "challenge"
+        and all(sign in answer.text for sign in signs)
+    )
+
+
 class WebVisitor:
     """Asks with one session token."""
 

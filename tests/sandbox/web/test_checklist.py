@@ -9,9 +9,19 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.sandbox.web.listener import ASK, PARAMS, Answer, WebVisitor, blocks, body, cookie, placed, records
+from tests.sandbox.web.listener import (
+    ASK,
+    PARAMS,
+    Answer,
+    WebVisitor,
+    blocks,
+    body,
+    cookie,
+    is_challenge,
+    placed,
+    records,
+)
 from tests.sandbox.web.test_bridge import document
-from tests.sandbox.web.test_markers import is_challenge
 
 QUESTION = "How do tides work?"
 UUID = "00000000-0000-4000-8000-000000000000"

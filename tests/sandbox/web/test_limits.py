@@ -10,8 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.sandbox.web.listener import NAME, WebVisitor
-from tests.sandbox.web.test_markers import is_challenge
+from tests.sandbox.web.listener import NAME, WebVisitor, is_challenge
 
 ALL, STATUS = "/rest/rate-limit/all", "/rest/rate-limit/status"
 CONFIG = "/rest/models/config?config_schema=v1&version=2.18&source=default"

@@ -9,8 +9,7 @@ import httpx
 import pytest
 
 from sandbox.web.multipart import read_form
-from tests.sandbox.web.listener import WebVisitor, records
-from tests.sandbox.web.test_markers import is_challenge
+from tests.sandbox.web.listener import WebVisitor, is_challenge, records
 
 CREATE = "/rest/uploads/create_upload_url?version=2.18&source=default"
 BATCH = "/rest/uploads/batch_create_upload_urls?version=2.18&source=default"
