@@ -180,9 +180,11 @@ async def _answer(plan: ChatPlan) -> None:
                 break
     finally:
         reading.cancel()
-        with suppress(asyncio.CancelledError, Problem):
-            await reading
-        await in_thread(partial(tell, draft.turn_id))
+        try:
+            with suppress(asyncio.CancelledError, Problem):
+                await reading
+        finally:
+            await in_thread(partial(tell, draft.turn_id))
     if reading.cancelled():
         await _terminate(relay, draft)
 
