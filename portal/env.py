@@ -94,6 +94,13 @@ class Env:
     def origins(self, name: str) -> tuple[str, ...]:
         return tuple(_origin(name, Env({name: word}).url(name)) for word in self.words(name))
 
+    def hosts(self, name: str) -> tuple[str, ...]:
+        """Names of hosts, as browsers send them, without a port."""
+        for word in self.words(name):
+            if "/" in word or word.count(":") == 1:
+                raise EnvError(f"{name}: {word!r} is more than a name: leave out scheme, port and path")
+        return self.words(name)
+
     def networks(self, name: str) -> tuple[str, ...]:
         """Addresses and networks in CIDR form, as they were written."""
         for word in self.words(name):

@@ -13,12 +13,14 @@ import sys
 import tempfile
 from collections.abc import Callable
 from functools import partial
+from io import StringIO
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import parse_qsl, unquote, urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dotenv import dotenv_values
+from dotenv.parser import parse_stream
 from kombu import Queue
 
 from portal.env import Env, EnvError
@@ -36,8 +38,21 @@ SHORTEST_SECRET_KEY = 50
 def _environment() -> Env:
     """`.env` under the process environment; `SONDE_ENV_FILE=` (empty) reads no file."""
     path = os.environ.get("SONDE_ENV_FILE", str(BASE_DIR / ".env"))
-    file = {key: value or "" for key, value in dotenv_values(path).items()} if path else {}
-    return Env({**file, **os.environ})
+    return Env({**(_file(path) if path else {}), **os.environ})
+
+
+def _file(path: str) -> dict[str, str]:
+    """What a file of settings says; a line that says nothing stops the start instead of being passed over."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError):
+        raise EnvError(f"{path}: cannot be read as UTF-8 text") from None
+    for binding in parse_stream(StringIO(text)):
+        if binding.error:
+            raise EnvError(f"{path}: line {binding.original.line} is not NAME=value")
+    return {key: value or "" for key, value in dotenv_values(stream=StringIO(text)).items()}
 
 
 def _stop(error: EnvError) -> NoReturn:
@@ -45,7 +60,7 @@ def _stop(error: EnvError) -> NoReturn:
 
 
 def _data_dir() -> Path:
-    path = Path(env.text("DATA_DIR", str(BASE_DIR / "data"))).expanduser()
+    path = BASE_DIR / Path(env.text("DATA_DIR", "data")).expanduser()
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -219,7 +234,7 @@ try:
     HOST = env.text("HOST", "127.0.0.1")
     PORT = env.integer("PORT", env.integer("PPLX_PROXY_PORT", 8000, least=1, most=65535), least=1, most=65535)
     PUBLIC_URL = _public_url()
-    ALLOWED_HOSTS = list(env.words("ALLOWED_HOSTS"))
+    ALLOWED_HOSTS = list(env.hosts("ALLOWED_HOSTS"))
     TRUSTED_PROXIES = env.networks("TRUSTED_PROXIES")
     CORS_ORIGINS = env.origins("CORS_ORIGINS")
     PPLX_PROXY_API_KEY = env.secret("PPLX_PROXY_API_KEY")

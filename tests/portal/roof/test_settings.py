@@ -57,6 +57,8 @@ def load(folder: Path, show: str = "'ok'", **environment: str) -> subprocess.Com
         ({"PERPLEXITY_BASE_URL": "ftp://x"}, "PERPLEXITY_BASE_URL: must be a URL"),
         ({"RESEARCH_POLL_SECONDS": "often"}, "RESEARCH_POLL_SECONDS: must be a number, not 'often'"),
         ({"RETENTION_DAYS": "3"}, "RETENTION_DAYS: must be at least 7"),
+        ({"ALLOWED_HOSTS": "http://sonde.example.org"}, "ALLOWED_HOSTS: 'http://sonde.example.org' is more"),
+        ({"ALLOWED_HOSTS": "a.example.org,b.example.org:81"}, "ALLOWED_HOSTS: 'b.example.org:81' is more"),
         ({"TRUSTED_PROXIES": "nginx"}, "TRUSTED_PROXIES: 'nginx' is neither"),
         ({"CORS_ORIGINS": "*"}, "CORS_ORIGINS: must be a URL"),
         ({"LOG_LEVEL": "LOUD"}, "LOG_LEVEL: must be one of"),
@@ -124,6 +126,44 @@ def test_it_reads_the_file_of_settings_below_the_environment(tmp_path: Path) -> 
     )
 
     assert loaded.stdout == "8102 30\n"
+
+
+@pytest.mark.parametrize("line", ['PORT="8101', "PORT 8101 = yes", "= 8101"])
+def test_it_names_the_line_of_the_file_that_it_cannot_read(tmp_path: Path, line: str) -> None:
+    (tmp_path / "env").write_text(f"# mine\n\nRETENTION_DAYS=30\n{line}\nHOST=::1\n")
+
+    refused = load(tmp_path, SONDE_ENV_FILE=str(tmp_path / "env"))
+
+    assert (refused.returncode, refused.stderr) == (
+        1,
+        f"sonde: {tmp_path / 'env'}: line 4 is not NAME=value\n",
+    )
+
+
+def test_it_says_that_it_cannot_read_the_file_of_settings(tmp_path: Path) -> None:
+    (tmp_path / "env").write_bytes(b"HOST=\xff\n")
+
+    refused = load(tmp_path, SONDE_ENV_FILE=str(tmp_path / "env"))
+
+    assert refused.stderr == f"sonde: {tmp_path / 'env'}: cannot be read as UTF-8 text\n"
+
+
+def test_it_finds_a_relative_data_folder_from_anywhere(tmp_path: Path) -> None:
+    loaded = subprocess.run(
+        [sys.executable, "-c", "from portal import settings; print(settings.DATA_DIR)"],
+        cwd=tmp_path,
+        env={
+            "PATH": os.defpath,
+            "PYTHONPATH": str(ROOT),
+            "SONDE_ENV_FILE": "",
+            "DATA_DIR": os.path.relpath(tmp_path / "kept", ROOT),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert loaded.stdout == f"{tmp_path / 'kept'}\n"
 
 
 @pytest.mark.parametrize(
