@@ -15,21 +15,15 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 django_application: Any = get_asgi_application()
 
 # What follows needs Django set up.
-from channels.auth import AuthMiddleware  # noqa: E402
-from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E402
-from channels.sessions import CookieMiddleware, SessionMiddleware  # noqa: E402
-
 from portal.api.intake import Intake  # noqa: E402
 from portal.embedded import Embedded, FolderInUse, PortTaken  # noqa: E402
 from portal.live import consumer, publish  # noqa: E402
+from portal.live.door import page_socket  # noqa: E402
 from portal.running.preparation import NotReady  # noqa: E402
 from portal.urls import doors  # noqa: E402
 from proxy.upstream import transport  # noqa: E402
 
 pages = Intake(django_application)
-page_socket: Any = AllowedHostsOriginValidator(
-    CookieMiddleware(SessionMiddleware(AuthMiddleware(consumer.PageSocket.as_asgi())))
-)
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:

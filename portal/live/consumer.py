@@ -40,10 +40,11 @@ class PageSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels carr
     """
 
     pulse = 20.0
+    pulsing: asyncio.Task[None] | None = None
+    has_left = False
 
     async def connect(self) -> None:
         self.group = ""
-        self.pulsing: asyncio.Task[None] | None = None
         user = self.scope["user"]
         if not user.is_authenticated:
             # Only an accepted socket can tell its reason; a refused handshake looks like an outage.
@@ -56,10 +57,17 @@ class PageSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels carr
         self.pulsing = asyncio.create_task(self._pulse())
 
     async def disconnect(self, code: int) -> None:
-        if self.pulsing is not None:
-            self.pulsing.cancel()
         if self.group:
             await self.channel_layer.group_discard(self.group, self.channel_name)
+
+    async def __call__(self, *connection: Any) -> None:
+        """However it ends, its pulse does too."""
+        try:
+            await super().__call__(*connection)
+        finally:
+            self.has_left = True  # asgiref swallows a cancellation that comes while it asks the database
+            if self.pulsing is not None:
+                self.pulsing.cancel()
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         message = text_data or ""
@@ -75,12 +83,13 @@ class PageSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels carr
         await self.send(text_data=json.dumps(event))
 
     async def _pulse(self) -> None:
-        while True:
-            await asyncio.sleep(self.pulse)
-            if not await self._is_logged_in():
-                await self.close(NOT_LOGGED_IN)
-                return
-            await self._tell({"type": "ping"})
+        with contextlib.suppress(OSError):  # the page has left: its disconnect is on its way
+            while not self.has_left:
+                await asyncio.sleep(self.pulse)
+                if not await self._is_logged_in():
+                    await self.close(NOT_LOGGED_IN)
+                    return
+                await self._tell({"type": "ping"})
 
     async def _is_logged_in(self) -> bool:
         fresh = _sessions.SessionStore(self.scope["session"].session_key)
@@ -93,6 +102,6 @@ class PageSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels carr
 def _is_ping(message: str) -> bool:
     try:
         parsed = json.loads(message)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(parsed, dict) and parsed.get("type") == "ping"

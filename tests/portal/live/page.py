@@ -12,17 +12,23 @@ SECONDS = 10.0
 
 class Page:
     def __init__(
-        self, application: Any, cookie: str, *, origin: str = "http://localhost:8000", path: str = "/ws/"
+        self,
+        application: Any,
+        cookie: str,
+        *,
+        origin: str = "http://localhost:8000",
+        host: str = "localhost:8000",
+        path: str = "/ws/",
     ) -> None:
-        headers = {"origin": origin, "host": "localhost:8000", "cookie": f"sessionid={cookie}"}
-        scope = {
+        headers = {"origin": origin, "host": host, "cookie": f"sessionid={cookie}"}
+        self.scope = {
             "type": "websocket",
             "path": path,
             "query_string": b"",
             "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
         }
         communicator: Any = ApplicationCommunicator  # it carries no types
-        self._end = communicator(application, scope)
+        self._end = communicator(application, self.scope)
 
     async def connect(self) -> bool:
         """Whether the portal accepts the socket."""
