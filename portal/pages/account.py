@@ -10,6 +10,11 @@ from portal.api.auth import client_address
 
 
 class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # allauth has no types
+    error_messages = {
+        **DefaultAccountAdapter.error_messages,
+        "email_password_mismatch": "This email and this password do not belong together.",
+    }
+
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         """Closed: `portal.pages.invite` makes the user of an invitation (SPEC 2.1)."""
         return False

@@ -156,3 +156,17 @@ def test_it_stops_who_guesses_and_nobody_else_behind_the_same_proxy(user: User, 
 
     assert guesses[-1] == 429
     assert attempt(user.email, "a fine password", "198.51.100.4") == 302
+
+
+@pytest.mark.django_db
+def test_it_speaks_the_portal_s_own_words(user: User) -> None:
+    client = Client()
+    account = {"login": user.email, "password": "a fine password"}
+
+    refused = client.post("/account/login/", {**account, "password": "another"})
+    welcome = client.post("/account/login/", account, follow=True)
+    farewell = client.post("/account/logout/", follow=True)
+
+    assert "This email and this password do not belong together." in refused.content.decode()
+    assert not list(welcome.context["messages"])
+    assert [str(message) for message in farewell.context["messages"]] == ["You are logged out."]
