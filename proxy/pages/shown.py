@@ -21,6 +21,9 @@ from proxy.services.catalog import model_of, pool_tier
 State = ChatTurn.State
 TIERS = {"free": "Every account", "pro": "Pro accounts", "max": "Max accounts"}
 MOST_HOSTS = 3
+_FOUND = re.compile(r"Found: \[(.*)\]\((\S+)\)")
+_READING = re.compile(r"Reading: (\S+)")
+_DAY = re.compile(r"(\d{4}-\d\d-\d\d)T.*")
 _STRAY = re.compile(r" [.,;:!?](?:\s|\Z)")
 """A blank before a stop: a citation mark stood between them."""
 
@@ -55,6 +58,15 @@ class SourceRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """A line of what was done on the way: a word, and what it is about, with its page if it has one."""
+
+    word: str
+    text: str
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Cite:
     """Chips behind a stretch of text."""
 
@@ -79,7 +91,7 @@ class Shown:
 
     turn: ChatTurn
     html: str
-    lines: list[str]
+    lines: list[Step]
     sources: list[SourceRow]
     model: str
     instead: str
@@ -121,7 +133,7 @@ class Shown:
         if self.turn.answer:
             return "Writing."
         if self.lines:
-            return self.lines[-1]
+            return f"{self.lines[-1].word} {self.lines[-1].text}".strip()
         return f"Waiting for {self.model}." if self.turn.claimed_at else "Waiting for a free worker."
 
 
@@ -163,13 +175,22 @@ def shown_turn(turn: ChatTurn, models: tuple[Model, ...]) -> Shown:
     return Shown(
         turn=turn,
         html=html_of(turn, sources),
-        lines=turn.reasoning.splitlines(),
+        lines=[step_of(line) for line in turn.reasoning.splitlines()],
         sources=sources,
         model=(known.label or known.id) if known else turn.model,
         instead=label_of(models, turn.answered_by) if is_other else "",
         cost=turn.price if charged else Decimal(0),
         trouble=trouble_of(turn),
     )
+
+
+def step_of(line: str) -> Step:
+    """From the line as clients get it (Reasoning.line)."""
+    if found := _FOUND.fullmatch(line):
+        return Step("Found:", found[1] or found[2], linkable(found[2]) or "")
+    if read := _READING.fullmatch(line):
+        return Step("Reading:", host_label(read[1]) or read[1], linkable(read[1]) or "")
+    return Step("", line)
 
 
 def html_of(turn: ChatTurn, sources: list[SourceRow]) -> str:
@@ -224,4 +245,6 @@ def trouble_of(turn: ChatTurn) -> Trouble | None:
 def _source(number: int, source: Mapping[str, Any]) -> SourceRow:
     url, host = linkable(source.get("url", "")) or "", host_label(source.get("url", ""))
     title = source.get("title") or url.partition("://")[2] or host or f"Source {number}"
-    return SourceRow(number, url, title, host, source.get("snippet", ""), source.get("date", ""))
+    return SourceRow(
+        number, url, title, host, source.get("snippet", ""), _DAY.sub(r"\1", source.get("date", ""))
+    )

@@ -14,6 +14,7 @@ from portal.models.users import User
 from proxy.models.accounts import WebAccount
 from proxy.models.catalog import ChatModel
 from proxy.models.chats import ChatTurn, Conversation
+from proxy.pages.shown import Step, step_of
 from tests.portal.people import somebody
 from tests.proxy.accounts import account, occupy
 from tests.proxy.chatting import say
@@ -98,7 +99,21 @@ def test_it_shows_the_answer_with_chips_sources_and_cost(client: Client, user: U
     assert "Sandbox: simulated" in page
     assert "</sup>." in page
     assert "</sup> ." not in page
+    assert "2026-03-14T" not in page
     assert 'data-live="no"' in page
+
+
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [
+        ("Searching: why rivers bend", Step("", "Searching: why rivers bend")),
+        ("Found: [A [b] (c)](https://e.com/x)", Step("Found:", "A [b] (c)", "https://e.com/x")),
+        ("Found: [Bad](javascript:alert)", Step("Found:", "Bad")),
+        ("Reading: https://www.e.com/x", Step("Reading:", "e.com", "https://www.e.com/x")),
+    ],
+)
+def test_it_leads_from_a_step_to_its_page(line: str, step: Step) -> None:
+    assert step_of(line) == step
 
 
 def test_it_tells_only_what_the_page_does_not_know(client: Client, user: User) -> None:

@@ -1,0 +1,43 @@
+"""The worker's two pools: what takes long in one holds up nothing in the other."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from celery import shared_task
+
+from portal.celery import app
+from portal.running.parts import Worker
+
+free = threading.Event()
+begun = threading.Semaphore(0)
+
+
+@shared_task(name="tests.hold")
+def hold() -> None:
+    begun.release()
+    free.wait(20)
+
+
+@shared_task(name="tests.begin")
+def begin() -> None:
+    begun.release()
+
+
+@pytest.mark.embedded
+def test_it_begins_an_answer_though_every_other_thread_is_busy() -> None:
+    free.clear()
+    worker = Worker(1)
+    worker.start()
+    try:
+        assert worker.wait_until_ready()
+        app.send_task("tests.hold", queue="drive")
+        assert begun.acquire(timeout=5)
+
+        app.send_task("tests.begin", queue="stream")
+
+        assert begun.acquire(timeout=5)
+    finally:
+        free.set()
+        assert worker.stop()
