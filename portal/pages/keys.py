@@ -103,7 +103,7 @@ def _count(form: QueryDict, field: str) -> int | None:
     text = form.get(field, "").strip()
     if not text:
         return None
-    if not (text.isascii() and text.isdigit() and int(text[:11]) <= LARGEST):
+    if not (text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= LARGEST):
         raise Invalid("must be a whole number", field)
     return int(text)
 

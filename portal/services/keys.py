@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime, timedelta
 from decimal import Decimal
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv6Network, ip_address, ip_network
 
 from django.db import transaction
 from django.db.models import Q
@@ -22,6 +22,7 @@ from portal.models.keys import ApiKey, ClientProfile, PromptPolicy, Scope
 from portal.models.users import User
 from portal.services import audit
 from portal.services.errors import Invalid
+from portal.services.names import is_fit
 from portal.services.principal import ChatTerms, Principal
 from portal.wire.errors import Forbidden
 from portal.wire.ids import KeyText, new_key, parse_key
@@ -32,6 +33,10 @@ IMPORTED_LENGTH = 16
 """Shortest key that may be imported: it is chosen by people, not by us."""
 LONGEST = 512
 USE_IS_NOTED_EVERY = timedelta(minutes=1)
+MOST_NETWORKS = 100
+"""Every request of the key looks through them."""
+MAPPED = 96
+"""Bits before the IPv4 address in an IPv6 one (::ffff:0:0/96)."""
 NO_DIGEST = "0" * 64
 
 
@@ -164,7 +169,7 @@ def authenticate_key(text: str, address: str | None, request_id: str = "") -> Pr
 
 def checked_name(name: str) -> str:
     name = name.strip()
-    if not 0 < len(name) <= 80 or "\0" in name:
+    if not 0 < len(name) <= 80 or not is_fit(name):
         raise Invalid("a key needs a name of 1 to 80 characters", "name")
     return name
 
@@ -191,16 +196,23 @@ def checked_expiry(expires_at: datetime | None) -> datetime | None:
 
 
 def checked_networks(networks: Collection[str]) -> list[str]:
-    return [_checked_network(network.strip()) for network in networks]
+    if len(networks) > MOST_NETWORKS:
+        raise Invalid(f"a key has at most {MOST_NETWORKS} addresses and networks", "networks")
+    return list(dict.fromkeys(_checked_network(network.strip()) for network in networks))
 
 
 def _checked_network(text: str) -> str:
+    """As client addresses are written: without a zone, and an IPv4 network in IPv6 as that network."""
     try:
-        return str(ip_network(text, strict=False))
+        network = ip_network(text.partition("%")[0], strict=False)
     except ValueError:
         raise Invalid(
             f"{text!r} is neither an address nor a network: write 192.0.2.7 or 192.0.2.0/24", "networks"
         ) from None
+    if isinstance(network, IPv6Network) and network.prefixlen >= MAPPED:
+        inner = network.network_address.ipv4_mapped
+        return f"{inner}/{network.prefixlen - MAPPED}" if inner is not None else str(network)
+    return str(network)
 
 
 def _check_limits(**limits: Decimal | int | None) -> None:

@@ -15,6 +15,7 @@ from portal.models.teams import Membership, Team
 from portal.models.users import User
 from portal.services import audit, ledger
 from portal.services.errors import Invalid
+from portal.services.names import is_fit
 from portal.services.principal import Principal
 
 FIRST_EMAIL = "admin@localhost"
@@ -123,7 +124,7 @@ def reset_password(user: User, *, actor: Principal | None) -> str:
 def find_or_make_team(name: str) -> Team:
     """Raises Invalid for a name that no team can have."""
     name = " ".join(name.split())
-    if not 0 < len(name) <= 120 or "\0" in name:
+    if not 0 < len(name) <= 120 or not is_fit(name):
         raise Invalid("a team needs a name of 1 to 120 characters", "team")
     return Team.objects.get_or_create(name=name)[0]
 
@@ -156,6 +157,8 @@ def checked_email(email: str) -> str:
     email = email.strip().lower()
     try:
         validate_email(email)
+        if not is_fit(email):  # between quotes, the rules of mail allow everything
+            raise ValidationError("unfit")
     except ValidationError:
         raise Invalid(f"{email!r} is not an email address", "email") from None
     return email
@@ -163,7 +166,7 @@ def checked_email(email: str) -> str:
 
 def checked_name(name: str) -> str:
     name = " ".join(name.split())
-    if len(name) > 120 or "\0" in name:
+    if len(name) > 120 or not is_fit(name):
         raise Invalid("a name has at most 120 characters", "name")
     return name
 

@@ -78,6 +78,7 @@ def test_it_makes_a_key_with_limits(client: Client) -> None:
         ({"monthly_cap": "-1"}, "monthly_cap"),
         ({"requests_per_minute": "-1"}, "requests_per_minute"),
         ({"requests_per_minute": "9" * 40}, "requests_per_minute"),
+        ({"requests_per_minute": "0" * 11 + "9" * 5000}, "requests_per_minute"),
         ({"parallel_runs": "1.5"}, "parallel_runs"),
         ({"networks": "here, there"}, "networks"),
     ],

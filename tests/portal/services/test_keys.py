@@ -186,6 +186,7 @@ def test_it_rotates_once_when_two_ask_at_once() -> None:
         ({"scopes": ["admin"]}, "scopes"),
         ({"networks": ["192.0.2.0/33"]}, "networks"),
         ({"networks": ["home"]}, "networks"),
+        ({"networks": [f"10.0.{n}.0/24" for n in range(101)]}, "networks"),
         ({"expires_at": datetime(2027, 1, 1)}, "expires_at"),  # noqa: DTZ001 -- naive on purpose
         ({"expires_at": datetime(2020, 1, 1, tzinfo=UTC)}, "expires_at"),
         ({"monthly_cap": Decimal(-1)}, "monthly_cap"),
@@ -205,6 +206,15 @@ def test_it_says_what_is_wrong_with_a_key(fields: dict[str, object], field: str)
 
 def test_it_takes_single_addresses_and_networks_with_host_bits() -> None:
     assert checked_networks(["192.0.2.7", " 10.1.2.3/8", "::1"]) == ["192.0.2.7/32", "10.0.0.0/8", "::1/128"]
+
+
+def test_it_writes_networks_as_it_writes_the_addresses_in_them() -> None:
+    assert checked_networks(["::ffff:192.0.2.0/120", "::ffff:192.0.2.7", "192.0.2.0/24"]) == [
+        "192.0.2.0/24",
+        "192.0.2.7/32",
+    ]
+    assert checked_networks(["fe80::1%eth0"]) == ["fe80::1/128"]
+    assert checked_networks(["::/0", "::ffff:0:0/95"]) == ["::/0", "::fffe:0:0/95"]
 
 
 def test_it_gives_the_admin_scope_to_admins_only_and_as_long_as_they_are() -> None:
