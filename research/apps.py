@@ -14,3 +14,9 @@ class ResearchConfig(AppConfig):
         for module in ("presets", "backends", "runs", "reports"):
             import_module(f"research.models.{module}")
         super().import_models()
+
+    def ready(self) -> None:
+        from portal.services.credits import refunding  # noqa: PLC0415  # needs the models
+        from research.services.money import note_refund  # noqa: PLC0415
+
+        refunding.connect(note_refund, dispatch_uid="research.note_refund")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
 from portal.services.principal import Principal
 from portal.wire.errors import not_found
@@ -57,8 +57,11 @@ def list_runs(who: Principal, limit: int, after: UUID | None = None) -> Page:
     """Newest first, reports without their texts; `after` is the last run of the page before."""
     rows = visible_runs(who).select_related("report").defer(*HEAVY)
     if after is not None:
-        last = find_run(who, after)
-        rows = rows.filter(Q(created_at__lt=last.created_at) | Q(created_at=last.created_at, pk__lt=last.pk))
+        moment = visible_runs(who).filter(pk=after).values_list("created_at", flat=True).first()
+        if moment is None:
+            raise not_found()
+        # The first condition says nothing new, but it is the one that an index can begin at.
+        rows = rows.filter(created_at__lte=moment).exclude(created_at=moment, pk__gte=after)
     found = list(rows.order_by("-created_at", "-id")[: limit + 1])
     return Page(found[:limit], len(found) > limit)
 

@@ -483,6 +483,10 @@ class Migration(migrations.Migration):
             model_name="ledgerentry",
             index=models.Index(fields=["key", "kind", "created_at"], name="ledger_by_key"),
         ),
+        migrations.AddIndex(
+            model_name="ledgerentry",
+            index=models.Index(fields=["subject", "kind"], name="ledger_by_subject"),
+        ),
         migrations.AddConstraint(
             model_name="ledgerentry",
             constraint=models.UniqueConstraint(

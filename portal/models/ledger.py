@@ -117,6 +117,8 @@ class LedgerEntry(models.Model):
         indexes = (
             models.Index(fields=["account", "-id"], name="ledger_by_account"),
             models.Index(fields=["key", "kind", "created_at"], name="ledger_by_key"),
+            # SQLite cannot tell that the unique index below, which has a condition, would do.
+            models.Index(fields=["subject", "kind"], name="ledger_by_subject"),
         )
         constraints = (
             models.UniqueConstraint(

@@ -6,6 +6,7 @@ from decimal import Decimal
 from uuid import uuid4
 
 from django.db import transaction
+from django.dispatch import Signal
 
 from portal.models.fields import MOST, is_amount
 from portal.models.ledger import CreditAccount, LedgerEntry
@@ -15,6 +16,10 @@ from portal.services import audit, ledger
 from portal.services.errors import Invalid
 from portal.services.principal import Principal
 from portal.wire.amounts import plain
+
+refunding = Signal()
+"""Sent with `subject` and `amount` in the transaction of a refund, before it takes the account's lock:
+whoever keeps a row about the subject says so there, too."""
 
 
 @transaction.atomic
@@ -44,6 +49,7 @@ def refund_charge(subject: str, *, reason: str, actor: Principal | None) -> Deci
     settled: Decimal | None = closed.settled if closed else None
     if not settled:
         raise Invalid(f"nothing was charged for {subject}")
+    refunding.send(LedgerEntry, subject=subject, amount=settled)
     try:
         ledger.refund(subject, settled, reason=reason, actor_id=actor.user_id if actor else None)
     except ledger.NotRefundable:

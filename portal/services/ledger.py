@@ -1,7 +1,8 @@
 """Credits move here and nowhere else.
 
 Every function opens a transaction, or joins the caller's, and locks the account row before it
-reads: the user's account first, then the team's pool. PostgreSQL locks the row; SQLite, whose
+reads: the user's account first, then the team's pool. It raises before it writes, so that the
+caller's transaction may go on. PostgreSQL locks the row; SQLite, whose
 transactions are IMMEDIATE, the whole database. Constraints and triggers of the database stand
 behind this module, so that a mistake here is an error and never a wrong balance.
 
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.db.models import Sum
 from django.utils import timezone
 
@@ -24,6 +25,7 @@ from portal.models.keys import ApiKey
 from portal.models.ledger import CreditAccount, LedgerEntry, Plan
 from portal.models.teams import Team
 from portal.models.users import User
+from portal.services.transactions import joined
 from portal.wire.clock import month_start
 
 log = logging.getLogger(__name__)
@@ -138,7 +140,6 @@ def balance_in(account: CreditAccount, pool: CreditAccount | None) -> Balance:
     return Balance(allowance, account.own, pool.own if pool else ZERO, account.reserved)
 
 
-@transaction.atomic
 def reserve(user_id: int, subject: str, amount: Decimal, *, key_id: int | None = None) -> None:
     """Hold `amount` for `subject`, drawn from allowance, own credits and the team's pool.
 
@@ -148,7 +149,11 @@ def reserve(user_id: int, subject: str, amount: Decimal, *, key_id: int | None =
         raise ValueError("a reservation cannot be negative")
     if amount == 0:
         return
-    now = timezone.now()
+    with joined():
+        _reserve(user_id, subject, amount, key_id, timezone.now())
+
+
+def _reserve(user_id: int, subject: str, amount: Decimal, key_id: int | None, now: datetime) -> None:
     account = _lock(user_id=user_id)
     if account is None:
         raise InsufficientCredit
@@ -166,7 +171,6 @@ def reserve(user_id: int, subject: str, amount: Decimal, *, key_id: int | None =
     _write(entry, account, -parts, pool if parts.pool else None, now, held=parts)
 
 
-@transaction.atomic
 def close(subject: str, settled: Decimal) -> Closed:
     """End the reservation of `subject`: keep `settled`, give the rest back to where it came from.
 
@@ -174,6 +178,11 @@ def close(subject: str, settled: Decimal) -> Closed:
     """
     if settled < 0:
         raise ValueError("nothing negative can be settled")
+    with joined():
+        return _close(subject, settled)
+
+
+def _close(subject: str, settled: Decimal) -> Closed:
     drawn = _entry(subject, Kind.RESERVE)
     if drawn is None:
         return Closed(ZERO, ZERO)
@@ -237,11 +246,13 @@ def adjust(account: CreditAccount, delta: Decimal, *, reason: str, actor_id: int
     held = _lock(pk=account.pk)
     if held is None:
         raise CreditAccount.DoesNotExist
+    now = timezone.now()
+    _roll_allowance(held, now)
     parts = Parts(own=delta) if delta > 0 else -Parts(held.allowance, held.own).give_back(-delta)
     if parts.total != delta:
         raise InsufficientCredit
     entry = LedgerEntry(kind=Kind.ADJUST, reason=reason, actor_id=actor_id)
-    _write(entry, held, parts, None, timezone.now())
+    _write(entry, held, parts, None, now)
 
 
 @transaction.atomic
@@ -356,19 +367,28 @@ def _write(
     account.allowance += parts.allowance
     account.own += parts.own
     account.reserved += held.total
-    account.save(update_fields=["allowance", "own", "reserved"])
+    _keep(account)
     if pool is not None:
         pool.own += parts.pool
         pool.reserved += held.pool
-        pool.save(update_fields=["own", "reserved"])
+        _keep(pool)
+
+
+def _keep(account: CreditAccount) -> None:
+    """The row is locked, so that what was read is what is there."""
+    CreditAccount.objects.filter(pk=account.pk).update(
+        allowance=account.allowance, own=account.own, reserved=account.reserved
+    )
 
 
 def _insert(entry: LedgerEntry) -> None:
-    """The constraint decides who comes first, whatever the concurrency."""
-    try:
-        with transaction.atomic():
-            entry.save(force_insert=True)
-    except IntegrityError:
-        if entry.kind not in ONCE or _entry(entry.subject, Kind(entry.kind)) is None:
-            raise
-        raise ONCE[Kind(entry.kind)](entry.subject) from None
+    """Whoever has the account's lock sees every entry of the subject. The constraint stands behind
+    that, and so ends a transaction that got here without the lock."""
+    once = ONCE.get(Kind(entry.kind))
+    if once is not None and _entry_exists(entry.subject, entry.kind):
+        raise once(entry.subject)
+    entry.save(force_insert=True)
+
+
+def _entry_exists(subject: str, kind: str) -> bool:
+    return LedgerEntry.objects.filter(subject=subject, kind=kind).exists()

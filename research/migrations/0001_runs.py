@@ -111,6 +111,7 @@ class Migration(migrations.Migration):
                 (
                     "previous",
                     models.ForeignKey(
+                        db_index=False,
                         null=True,
                         on_delete=django.db.models.deletion.SET_NULL,
                         related_name="follow_ups",
@@ -120,6 +121,7 @@ class Migration(migrations.Migration):
                 (
                     "retry_of",
                     models.ForeignKey(
+                        db_index=False,
                         null=True,
                         on_delete=django.db.models.deletion.SET_NULL,
                         related_name="retries",
@@ -129,6 +131,7 @@ class Migration(migrations.Migration):
                 (
                     "user",
                     models.ForeignKey(
+                        db_index=False,
                         on_delete=django.db.models.deletion.PROTECT,
                         related_name="runs",
                         to=settings.AUTH_USER_MODEL,
@@ -251,7 +254,27 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name="run",
-            index=models.Index(fields=["user", "-created_at", "-id"], name="run_by_user"),
+            index=models.Index(
+                condition=models.Q(("hidden_at__isnull", True)),
+                fields=["user", "-created_at", "-id"],
+                name="run_by_user",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="run",
+            index=models.Index(fields=["-created_at", "-id"], name="run_by_time"),
+        ),
+        migrations.AddIndex(
+            model_name="run",
+            index=models.Index(
+                condition=models.Q(("previous__isnull", False)), fields=["previous"], name="run_by_previous"
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="run",
+            index=models.Index(
+                condition=models.Q(("retry_of__isnull", False)), fields=["retry_of"], name="run_by_retry"
+            ),
         ),
         migrations.AddIndex(
             model_name="run",

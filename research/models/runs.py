@@ -15,6 +15,9 @@ from portal.models.keys import ApiKey
 from portal.wire.ids import response_id
 from research.protocol.states import LIVE, PUBLIC, TERMINAL, State
 
+SUBJECT = "run:"
+"""What the ledger's subjects of runs begin with."""
+
 
 def values(states: Iterable[State]) -> list[str]:
     """Plain words, so that no migration names our enum."""
@@ -33,7 +36,9 @@ class Run(models.Model):
     """State moves only through `research.services.moves`, under a lease token."""
 
     id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="runs")
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="runs", db_index=False
+    )
     key = models.ForeignKey(ApiKey, null=True, on_delete=models.PROTECT, related_name="runs")
     door = models.CharField(max_length=8, choices=Door)
     idempotency_key = models.CharField(max_length=200, null=True)
@@ -46,8 +51,12 @@ class Run(models.Model):
     metadata = models.JSONField(default=dict)
     ignored = models.JSONField(default=list)
     """Known request fields that the chosen backend cannot honour."""
-    previous = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="follow_ups")
-    retry_of = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="retries")
+    previous = models.ForeignKey(
+        "self", null=True, on_delete=models.SET_NULL, related_name="follow_ups", db_index=False
+    )
+    retry_of = models.ForeignKey(
+        "self", null=True, on_delete=models.SET_NULL, related_name="retries", db_index=False
+    )
 
     preset = models.CharField(max_length=20)
     price = CreditField()
@@ -98,9 +107,15 @@ class Run(models.Model):
     class Meta:
         app_label = "research"
         ordering = ("-created_at", "-id")
+        # Putting a run back for its next look writes every one of these anew: few, and narrow.
         indexes = (
             models.Index(fields=["next_run_at"], condition=Q(next_run_at__isnull=False), name="run_due"),
-            models.Index(fields=["user", "-created_at", "-id"], name="run_by_user"),
+            models.Index(
+                fields=["user", "-created_at", "-id"], condition=Q(hidden_at__isnull=True), name="run_by_user"
+            ),
+            models.Index(fields=["-created_at", "-id"], name="run_by_time"),
+            models.Index(fields=["previous"], condition=Q(previous__isnull=False), name="run_by_previous"),
+            models.Index(fields=["retry_of"], condition=Q(retry_of__isnull=False), name="run_by_retry"),
             models.Index(fields=["user"], condition=Q(completed_at__isnull=True), name="run_live_by_user"),
             models.Index(fields=["key"], condition=Q(completed_at__isnull=True), name="run_live_by_key"),
             models.Index(
@@ -152,4 +167,12 @@ class Run(models.Model):
 
 
 def ledger_subject(run: UUID) -> str:
-    return f"run:{run}"
+    return f"{SUBJECT}{run}"
+
+
+def run_of_subject(subject: str) -> UUID | None:
+    """The run that a ledger entry is about; None when it is about something else."""
+    try:
+        return UUID(subject.removeprefix(SUBJECT)) if subject.startswith(SUBJECT) else None
+    except ValueError:
+        return None

@@ -1,4 +1,5 @@
-"""The end of a run: its last state and its last ledger entry, in one transaction."""
+"""The money of a run: its last state and its last ledger entry are one transaction, and so are a
+refund and what the run says of it."""
 
 from __future__ import annotations
 
@@ -7,11 +8,13 @@ from decimal import Decimal
 from typing import Any
 
 from django.db import transaction
+from django.db.models import F, Value
 
+from portal.models.fields import CreditField
 from portal.services import ledger
 from portal.wire.crash import crashpoint
 from research.models.reports import Report
-from research.models.runs import Run
+from research.models.runs import Run, run_of_subject
 from research.protocol.states import State
 from research.services import moves
 from research.services.moves import Event
@@ -53,3 +56,12 @@ def end_run(
         ledger.close(run.subject, settled)
         crashpoint("finish.inside")
     crashpoint("finish.committed")
+
+
+def note_refund(sender: object, subject: str, amount: Decimal, **signal: object) -> None:
+    """What an operator gave back later counts as refunded wherever the run is shown."""
+    run_id = run_of_subject(subject)
+    if run_id is not None:
+        Run.objects.filter(pk=run_id).update(
+            credits_refunded=F("credits_refunded") + Value(amount, output_field=CreditField())
+        )

@@ -67,9 +67,10 @@ def start_run(who: Principal, request: RunRequest, door: str) -> Started:
     known = _started_before(who, request, print_)
     if known is not None:
         return Started(known, replayed=True)
+    terms = _terms(preset)
     try:
         with transaction.atomic():
-            run = _create(who, request, preset, print_, door)
+            run = _create(who, request, terms, print_, door)
             crashpoint("start.before_commit")
     except IntegrityError:
         # Lost a race for the idempotency key: the winner's row is the answer.
@@ -81,11 +82,18 @@ def start_run(who: Principal, request: RunRequest, door: str) -> Started:
     return Started(run, replayed=False)
 
 
+@transaction.atomic
 def retry_run(who: Principal, run_id: UUID) -> Run:
-    """Ask a finished run's question again as a new run of the same user, linked to the old."""
-    old = Run.objects.filter(pk=run_id).first()
+    """Ask a finished run's question again as a new run of the same user, linked to the old.
+
+    Raises BadRequest for a run that goes on, that was deleted, or whose retry is at work: two
+    clicks are one run, and one charge.
+    """
+    old = Run.objects.select_for_update(of=("self",)).filter(pk=run_id, hidden_at=None).first()
     if old is None or not old.is_terminal:
-        raise BadRequest("Only a run that has ended can be retried.")
+        raise BadRequest("Only a run that has ended and was not deleted can be retried.")
+    if old.retries.filter(completed_at=None).exists():
+        raise BadRequest("A retry of this run is at work already.")
     options = Options(**{**old.options, "domains": tuple(old.options.get("domains", ()))})
     request = RunRequest(old.question, options, old.preset, old.metadata, previous_id=old.previous_id)
     owner = replace(who, user_id=old.user_id, key_id=None, key_public_id="")
@@ -115,28 +123,29 @@ def _check_previous(who: Principal, previous: UUID) -> None:
 
 
 def _started_before(who: Principal, request: RunRequest, print_: str) -> Run | None:
-    mine = Run.objects.select_related("report").filter(user_id=who.user_id)
+    """Only the key is looked at where nothing is found, which is nearly always."""
+    mine = Run.objects.filter(user_id=who.user_id)
     if request.idempotency_key:
-        run = mine.filter(idempotency_key=request.idempotency_key).first()
-        if run is not None and run.fingerprint != print_:
-            raise Conflict(
-                "This idempotency key was used with other parameters: use a new key.",
-                param="idempotency_key",
-                code="idempotency_key_reused",
-            )
-        return run
-    if request.retry_count:
+        found = mine.filter(idempotency_key=request.idempotency_key)
+    elif request.retry_count:
         # An SDK resends a create it got no answer to, without a key (agent-api §6.3).
         since = timezone.now() - RESENT_WITHIN
-        return (
-            mine.filter(key_id=who.key_id, fingerprint=print_, created_at__gte=since)
-            .order_by("-created_at")
-            .first()
+        found = mine.filter(key_id=who.key_id, fingerprint=print_, created_at__gte=since)
+    else:
+        return None
+    known = found.order_by("-created_at").values_list("pk", "fingerprint").first()
+    if known is None:
+        return None
+    if known[1] != print_:
+        raise Conflict(
+            "This idempotency key was used with other parameters: use a new key.",
+            param="idempotency_key",
+            code="idempotency_key_reused",
         )
-    return None
+    return Run.objects.select_related("report").get(pk=known[0])
 
 
-def _create(who: Principal, request: RunRequest, preset: Preset, print_: str, door: str) -> Run:
+def _create(who: Principal, request: RunRequest, terms: dict[str, Any], print_: str, door: str) -> Run:
     run = Run(
         id=uuid4(),
         user_id=who.user_id,
@@ -150,7 +159,7 @@ def _create(who: Principal, request: RunRequest, preset: Preset, print_: str, do
         metadata=request.metadata,
         ignored=list(request.ignored),
         previous_id=request.previous_id,
-        **_terms(preset),
+        **terms,
     )
     refusal = _admit(who, run)
     if refusal is None:
@@ -161,8 +170,8 @@ def _create(who: Principal, request: RunRequest, preset: Preset, print_: str, do
         run.error_code, run.error_message = refusal.code, refusal.message
     run.event_seq = len(events)
     run.save(force_insert=True)
-    moves.log(run, State(run.state), events)
-    audit.record(who, "run.started", run.public_id, preset=preset.name, door=door)
+    moves.append(run, State(run.state), events, run.event_seq)
+    audit.record(who, "run.started", run.public_id, preset=run.preset, door=door)
     if refusal is None:
         transaction.on_commit(lambda: crashpoint("start.committed"))
         ring_after_commit("research.submit")
@@ -199,14 +208,20 @@ def _admit(who: Principal, run: Run) -> Refusal | None:
 
 def _too_many_in_flight(who: Principal) -> bool:
     """Exact across processes: whoever counts holds the user's account row until commit."""
-    of_user = User.objects.values_list("parallel_runs", flat=True).get(pk=who.user_id)
-    of_key = ApiKey.objects.values_list("parallel_runs", flat=True).get(pk=who.key_id) if who.key_id else None
+    of_user, of_key = _limits(who)
     if of_user is None and of_key is None:
         return False
     list(CreditAccount.objects.select_for_update().filter(user_id=who.user_id).values_list("pk"))
     return (of_user is not None and live_runs(user_id=who.user_id) >= of_user) or (
         of_key is not None and live_runs(key_id=who.key_id) >= of_key
     )
+
+
+def _limits(who: Principal) -> tuple[int | None, int | None]:
+    """How many runs may be in flight, of the user and through the key; None while no limit is set."""
+    if who.key_id is None:
+        return User.objects.values_list("parallel_runs", flat=True).get(pk=who.user_id), None
+    return ApiKey.objects.values_list("user__parallel_runs", "parallel_runs").get(pk=who.key_id)
 
 
 def _title(question: str) -> str:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
+from django.db import transaction
 
 from portal.models.ledger import CreditAccount, LedgerEntry
 from portal.services import ledger
@@ -324,3 +326,24 @@ def test_it_reads_a_balance_in_one_query(django_assert_num_queries: pytest.Fixtu
 
     with django_assert_num_queries(1):  # type: ignore[operator]  # pytest-django's fixture
         ledger.balance_of(user.pk)
+
+
+REFUSED: dict[str, Callable[[int], object]] = {
+    "reserved before": lambda user: ledger.reserve(user, "run:a", Decimal(1)),
+    "closed before": lambda user: ledger.close("run:a", Decimal(0)),
+    "too much": lambda user: ledger.reserve(user, "run:b", Decimal(10)),
+}
+
+
+@pytest.mark.parametrize("refused", REFUSED)
+def test_it_leaves_the_transaction_it_refused_in_fit_to_go_on(refused: str) -> None:
+    """Whoever was refused writes that down, in the same transaction."""
+    user = somebody(10)
+    ledger.reserve(user.pk, "run:a", Decimal(1))
+    ledger.close("run:a", Decimal(1))
+    with transaction.atomic():
+        with pytest.raises((AlreadyReserved, AlreadyClosed, InsufficientCredit)):
+            REFUSED[refused](user.pk)
+        ledger.reserve(user.pk, "run:c", Decimal(2))
+    assert amounts(ledger.balance_of(user.pk)) == ("0", "7", "0", "2")
+    assert check() == []

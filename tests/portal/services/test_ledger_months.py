@@ -93,3 +93,14 @@ def test_it_begins_the_allowance_of_a_plan_that_was_given() -> None:
     ledger.reserve(user.pk, "run:a", Decimal(1))
 
     assert ledger.balance_of(user.pk).allowance == 99
+
+
+def test_it_corrects_the_balance_that_is_shown_not_one_of_an_ended_month() -> None:
+    with the_clock_at(NOVEMBER):
+        user = somebody(None)
+        ledger.reserve(user.pk, "run:a", Decimal(90))
+    with the_clock_at(DECEMBER):
+        ledger.adjust(CreditAccount.objects.get(), Decimal(-60), reason="a mistake", actor_id=None)
+
+        assert amounts(ledger.balance_of(user.pk)) == ("40", "0", "0", "90")
+    assert check() == []

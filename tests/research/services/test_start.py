@@ -4,9 +4,12 @@ from decimal import Decimal
 from uuid import uuid4
 
 import pytest
+from pytest_django import DjangoAssertNumQueries
 
 from portal.models.users import User
 from portal.services import keys, ledger
+from portal.services.credits import refund_charge
+from portal.services.errors import Invalid
 from portal.services.principal import Principal
 from portal.wire.errors import BadRequest, Conflict
 from research.models.presets import Preset
@@ -14,6 +17,9 @@ from research.models.runs import Door, Run
 from research.protocol.options import RunRequest
 from research.protocol.outcome import Options
 from research.protocol.states import State
+from research.services import moves
+from research.services.cancel import cancel_run
+from research.services.money import end_run
 from research.services.start import find_preset, retry_run, start_run
 from tests.research.people import ask, somebody
 
@@ -143,3 +149,46 @@ def test_it_retries_an_ended_run_as_a_new_linked_one_of_the_same_user() -> None:
     assert run.options == failed.options
     with pytest.raises(BadRequest):
         retry_run(admin, ask(somebody()).pk)
+
+
+def test_it_retries_once_while_that_is_at_work_and_nothing_that_was_deleted() -> None:
+    failed = ask(somebody(credits=1))
+    admin = Principal(somebody().user_id, frozenset(), is_staff=True)
+    User.objects.filter(pk=failed.user_id).update(parallel_runs=None)
+    ledger.grant(
+        User.objects.get(pk=failed.user_id).credits, Decimal(9), grant_key="g", reason="more", actor_id=None
+    )
+    again = retry_run(admin, failed.pk)
+    assert again.state == State.QUEUED
+    with pytest.raises(BadRequest, match="at work"):
+        retry_run(admin, failed.pk)
+    cancel_run(Principal(failed.user_id, frozenset()), again.pk)
+    assert retry_run(admin, failed.pk).pk != again.pk
+    Run.objects.filter(pk=failed.pk).update(hidden_at=failed.created_at, question="")
+    with pytest.raises(BadRequest, match="deleted"):
+        retry_run(admin, failed.pk)
+
+
+def test_it_says_in_the_run_what_was_refunded_later(who: Principal) -> None:
+    run = ask(who)
+    moves.move(run, State.SUBMITTING)
+    run.state = State.SUBMITTING
+    moves.move(run, State.RUNNING)
+    run.state = State.RUNNING
+    end_run(run, State.COMPLETED)
+    assert refund_charge(run.subject, reason="a poor report", actor=None) == 2
+    run.refresh_from_db()
+    assert (run.credits_charged, run.credits_refunded) == (2, 2)
+    with pytest.raises(Invalid):
+        refund_charge(run.subject, reason="again", actor=None)
+    run.refresh_from_db()
+    assert run.credits_refunded == 2
+    assert ledger.balance_of(who.user_id).available == 10
+
+
+def test_it_starts_a_run_with_few_statements(
+    who: Principal, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    """Presets, history, key, two limits, account, twice the ledger, run, event, audit, and one spare."""
+    with django_assert_max_num_queries(13):
+        ask(who, idempotency_key="k")
