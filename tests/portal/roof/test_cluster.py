@@ -62,8 +62,9 @@ def cluster(make: Make) -> RunningServer:
 
 def children(server: RunningServer) -> dict[str, int]:
     """The pids of a supervisor's children, by role."""
+    # Whole lines whatever the terminal: without one, `ps` may cut them at 80 columns.
     listed = subprocess.run(
-        ["ps", "-A", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True
+        ["ps", "-ww", "-A", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True
     ).stdout.splitlines()
     rows = [line.split(maxsplit=2) for line in listed]
     return {
