@@ -228,7 +228,9 @@ def cites_of(
 
 def trouble_of(turn: ChatTurn) -> Trouble | None:
     if turn.state == State.CANCELLED and turn.stop_asked_at is None:
-        return Trouble("The answer was cut short", "The portal was stopped while it was being written.")
+        return Trouble(
+            "The answer was cut short", "The portal stopped, or failed, while it was being written."
+        )
     if turn.state != State.FAILED:
         return None
     if turn.error_code == "insufficient_quota":

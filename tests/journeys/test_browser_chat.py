@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -104,6 +105,25 @@ def test_it_goes_on_writing_while_the_tab_is_closed(person: Person) -> None:
 
     expect(last(page, ".answer")).to_contain_text("lead somewhere")
     expect_done(page)
+
+
+def test_it_keeps_what_was_written_when_the_portal_dies(chromium: Browser, tmp_path: Path) -> None:
+    with RunningServer(tmp_path) as server:
+        someone = Person(chromium, server, log_in(chromium, server))
+        page = begin(someone, "Where do storms go? [sandbox:duration=60]")
+        expect(last(page, ".answer")).to_contain_text("simulated answer")
+        address = page.url
+        page.goto("about:blank")
+
+        server.kill()
+        server.start()
+
+        page.goto(address)
+        expect(last(page, ".note.bad")).to_contain_text("The answer broke off")
+        expect(last(page, ".note.bad")).to_contain_text("It cost 0.1 credits.")
+        expect(last(page, ".answer")).to_contain_text("simulated answer")
+        page.context.close()
+        assert someone.said == []
 
 
 def without_hints(person: Person, *, connects: bool) -> Page:
