@@ -21,7 +21,6 @@ from portal.live import consumer, publish  # noqa: E402
 from portal.live.door import page_socket  # noqa: E402
 from portal.running.preparation import NotReady  # noqa: E402
 from portal.urls import doors  # noqa: E402
-from proxy.upstream import transport  # noqa: E402
 
 pages = Intake(django_application)
 
@@ -51,5 +50,4 @@ async def lifespan(receive: Any, send: Any) -> None:
     await receive()
     publish.use_loop(None)
     await asyncio.to_thread(parts.stop)
-    await transport.close_clients()
     await send({"type": "lifespan.shutdown.complete"})

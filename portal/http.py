@@ -42,9 +42,14 @@ __all__ = [
     "InvalidURL",
     "Reader",
     "Response",
+    "StreamConnectFailed",
+    "StreamError",
+    "StreamResponse",
+    "StreamSession",
     "Timeout",
     "TimeoutException",
     "async_client",
+    "stream_session",
 ]
 
 USER_AGENT = f"sonde/{VERSION}"
@@ -52,8 +57,15 @@ SECONDS = 30.0
 CONNECTIONS = 100
 KEEP_SECONDS = 30.0
 """How long an idle connection is kept, in seconds."""
+LONGEST_HEADER = 64 * 1024
+"""Bytes of one header of an answer: cookies may be long."""
 ConnectFailed = (ConnectError, ConnectTimeout, PoolTimeout)
 """Errors after which nothing was sent."""
+StreamSession = aiohttp.ClientSession
+StreamResponse = aiohttp.ClientResponse
+StreamError = aiohttp.ClientError
+StreamConnectFailed = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL)
+"""The same two of `stream_session`."""
 CannotBeSent = (InvalidURL, LocalProtocolError, ValueError)
 """Errors of a request that is none: its address or a header is wrong. Their words may show a key."""
 
@@ -137,14 +149,20 @@ class Reader:
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(
-                    limit=self._connections, keepalive_timeout=KEEP_SECONDS, ssl=_tls()
-                ),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                headers={"User-Agent": USER_AGENT},
-                timeout=aiohttp.ClientTimeout(total=None, connect=SECONDS),
-                requote_redirect_url=False,
-                trust_env=False,
-            )
+            self._session = stream_session(self._connections)
         return self._session
+
+
+def stream_session(connections: int, connect_seconds: float = SECONDS) -> aiohttp.ClientSession:
+    """For answers that are read as they come, of the running loop; but for connecting, the caller bounds
+    the time. What `Reader` says of aiohttp holds."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=connections, keepalive_timeout=KEEP_SECONDS, ssl=_tls()),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers={"User-Agent": USER_AGENT},
+        timeout=aiohttp.ClientTimeout(total=None, connect=connect_seconds),
+        requote_redirect_url=False,
+        trust_env=False,
+        max_line_size=LONGEST_HEADER,
+        max_field_size=LONGEST_HEADER,
+    )

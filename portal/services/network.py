@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from django.db import connections
@@ -49,7 +49,6 @@ class Network:
         await asyncio.gather(*others, return_exceptions=True)
         await asyncio.gather(*(client.aclose() for client in self.clients.values()))
         await asyncio.gather(*(reader.aclose() for reader in self.readers.values()))
-        await asyncio.gather(*(close() for close in _closers))
         await self.loop.shutdown_asyncgens()
         await self.loop.shutdown_default_executor()
 
@@ -58,12 +57,6 @@ class Network:
 # inherits the object but not its thread.
 _network: Network | None = None
 _making = threading.Lock()
-_closers: list[Callable[[], Awaitable[None]]] = []
-
-
-def at_close(close: Callable[[], Awaitable[None]]) -> None:
-    """Have `close` awaited on the network loop when it ends: for clients that are not httpx's."""
-    _closers.append(close)
 
 
 def call(work: Coroutine[Any, Any, Result]) -> Result:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from functools import cached_property
 
-from portal.http import ConnectFailed, HTTPError, InvalidURL, Response, Timeout, async_client
+from yarl import URL
+
+from portal.http import StreamConnectFailed, StreamError, StreamResponse, StreamSession, stream_session
 from proxy.upstream.transport import Lost, Reply, Request, Unreachable
 
 CONNECT_SECONDS = 10.0
@@ -14,46 +16,50 @@ CONNECTIONS = 4096
 
 
 class PlainReply:
-    def __init__(self, response: Response) -> None:
+    def __init__(self, response: StreamResponse) -> None:
         self._response = response
-        self.status = response.status_code
+        self.status = response.status
 
     @cached_property
     def headers(self) -> Mapping[str, str]:
-        return {name: value for name, value in self._response.headers.items() if name != "set-cookie"}
+        found = ((name.lower(), value) for name, value in self._response.headers.items())
+        return {name: value for name, value in found if name != "set-cookie"}
 
     @property
     def set_cookies(self) -> tuple[str, ...]:
-        return tuple(self._response.headers.get_list("set-cookie"))
+        return tuple(self._response.headers.getall("set-cookie", ()))
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         try:
-            async for chunk in self._response.aiter_bytes():
+            async for chunk in self._response.content.iter_any():
                 yield chunk
-        except HTTPError as error:
+        except StreamError as error:
             raise Lost(type(error).__name__) from None
 
     async def close(self) -> None:
-        await self._response.aclose()
+        self._response.close()
 
 
 class PlainClient:
     """Patience is the caller's: only connecting is bounded here."""
 
     def __init__(self) -> None:
-        timeout = Timeout(None, connect=CONNECT_SECONDS)
-        self._client = async_client(timeout=timeout, connections=CONNECTIONS)
+        self._session: StreamSession = stream_session(CONNECTIONS, CONNECT_SECONDS)
 
     async def open(self, request: Request) -> Reply:
         try:
-            built = self._client.build_request(
-                request.method, request.url, headers=dict(request.headers), content=request.body
+            response = await self._session.request(
+                request.method,
+                URL(request.url, encoded=True),
+                headers=request.headers,
+                data=request.body or None,
+                allow_redirects=False,
             )
-            return PlainReply(await self._client.send(built, stream=True))
-        except (*ConnectFailed, InvalidURL) as error:
+        except StreamConnectFailed as error:
             raise Unreachable(type(error).__name__) from None
-        except HTTPError as error:
+        except StreamError as error:
             raise Lost(type(error).__name__) from None
+        return PlainReply(response)
 
     async def close(self) -> None:
-        await self._client.aclose()
+        await self._session.close()

@@ -9,17 +9,13 @@ workers and commands.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Protocol
 from urllib.parse import urlsplit
-from weakref import WeakKeyDictionary
 
 from django.conf import settings
-
-from portal.services import network
 
 OFF = "off"
 
@@ -69,18 +65,27 @@ class Lost(Exception):
     """The connection broke before the answer was whole."""
 
 
-_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Client]] = WeakKeyDictionary()
-_making = threading.Lock()
+# By event loop and profile. Each entry has a task that outlives its client: it closes it, and takes
+# the entry away, when the loop ends and cancels what is left.
+_clients: dict[tuple[asyncio.AbstractEventLoop, str], tuple[Client, asyncio.Task[None]]] = {}
 
 
 def client_for(url: str, *, sandbox: bool) -> Client:
     """The running loop's client for the upstream at `url`."""
     profile = OFF if sandbox or is_loopback(url) else settings.PPLX_IMPERSONATE
-    with _making:
-        mine = _clients.setdefault(asyncio.get_running_loop(), {})
-    if profile not in mine:
-        mine[profile] = make_client(profile)
-    return mine[profile]
+    place = (asyncio.get_running_loop(), profile)
+    if place not in _clients:
+        client = make_client(profile)
+        _clients[place] = (client, place[0].create_task(_keep(place, client)))
+    return _clients[place][0]
+
+
+async def _keep(place: tuple[asyncio.AbstractEventLoop, str], client: Client) -> None:
+    try:
+        await asyncio.Event().wait()
+    finally:
+        del _clients[place]
+        await client.close()
 
 
 def make_client(profile: str, ca_file: str = "") -> Client:
@@ -110,20 +115,9 @@ def profile_problem() -> str:
     return ""
 
 
-async def close_clients() -> None:
-    """Close what the running loop holds: before it ends."""
-    with _making:
-        mine = _clients.pop(asyncio.get_running_loop(), {})
-    for client in mine.values():
-        await client.close()
-
-
 def is_loopback(url: str) -> bool:
     host = urlsplit(url).hostname or ""
     try:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-network.at_close(close_clients)

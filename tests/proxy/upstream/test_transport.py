@@ -58,7 +58,7 @@ async def test_it_gives_the_head_before_the_body(client: Client) -> None:
         assert reply.headers["x-word"] == "Yes"
         assert "set-cookie" not in reply.headers
         await reply.close()
-        assert server.was_left()
+        assert await asyncio.to_thread(server.was_left)
 
 
 async def test_it_closes_an_answer_that_nobody_waits_for_any_more(client: Client) -> None:
@@ -66,7 +66,7 @@ async def test_it_closes_an_answer_that_nobody_waits_for_any_more(client: Client
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(client.open(Request("POST", server.url, {}, b"{}")), 0.3)
 
-        assert server.was_left()
+        assert await asyncio.to_thread(server.was_left)
 
 
 async def test_it_closes_an_answer_in_the_middle_of_a_silence(client: Client) -> None:
@@ -78,7 +78,7 @@ async def test_it_closes_an_answer_in_the_middle_of_a_silence(client: Client) ->
                 await asyncio.wait_for(anext(chunks), 0.2)
         await reply.close()
 
-        assert server.was_left()
+        assert await asyncio.to_thread(server.was_left)
 
 
 async def test_it_says_that_an_answer_was_cut(client: Client) -> None:
@@ -181,4 +181,3 @@ async def test_it_shows_a_browser_to_the_live_upstream_only(
 
     assert isinstance(client, kind)
     assert transport.client_for(url, sandbox=sandbox) is client
-    await transport.close_clients()
