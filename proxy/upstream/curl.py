@@ -155,7 +155,8 @@ class CurlClient:
     def __init__(self, profile: str, ca_file: str = "") -> None:
         check_profile(profile)
         self._profile = _target(profile)
-        self._multi = AsyncCurl(cacert=ca_file or certifi.where())
+        self._ca_file = ca_file or certifi.where()
+        self._multi = AsyncCurl()
         self._idle: list[Curl] = []
         self._closed = False
 
@@ -193,7 +194,7 @@ class CurlClient:
     def _prepare(self, handle: Curl, request: Request) -> None:
         handle.impersonate(self._profile)
         handle.setopt(CurlOpt.URL, request.url.encode())
-        handle.setopt(CurlOpt.CAINFO, self._multi._cacert)
+        handle.setopt(CurlOpt.CAINFO, self._ca_file)
         handle.setopt(CurlOpt.PROXY, b"")  # the environment's proxies are not ours
         handle.setopt(CurlOpt.FOLLOWLOCATION, 0)
         handle.setopt(CurlOpt.CONNECTTIMEOUT, CONNECT_SECONDS)
