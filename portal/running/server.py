@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +16,10 @@ GRACE_SECONDS = 5
 """What open requests and streams get after SIGTERM. They are cancelled then, which ends them in order."""
 BACKLOG = 2048
 LARGEST_SOCKET_MESSAGE = 64 * 1024
+ADVICE = {
+    errno.EADDRINUSE: "; stop what uses it, or choose another port: bin/up --port 8001",
+    errno.EACCES: "; ports below 1024 are the system's: choose another, as in bin/up --port 8001",
+}
 
 
 class CannotListen(Exception):
@@ -49,7 +54,8 @@ def open_socket(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
     except OSError as error:
-        raise CannotListen(f"cannot listen on {host}:{port}: {error.strerror}") from None
+        advice = ADVICE.get(error.errno or 0, "")
+        raise CannotListen(f"cannot listen on {host}:{port}: {error.strerror}{advice}") from None
     return listener
 
 

@@ -14,6 +14,9 @@ from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 PR_SET_PDEATHSIG = 1
+LASTS = b"sonde: finishing what is under way; Ctrl+C again ends it at once, and nothing is lost\n"
+"""Said when the end takes long, by the process that a person can press Ctrl+C at."""
+LONG_SECONDS = 2
 
 
 def nothing() -> None:
@@ -35,15 +38,24 @@ def stop_signals(on_first: Callable[[], None], before_force: Callable[[], None] 
             before_force()
             os._exit(128 + number)
         told = True
+        if signal.SIGINT in heeded:
+            signal.alarm(LONG_SECONDS)
         on_first()
 
     heeded = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, handle) for number in heeded}
+    # An alarm, not a timer: a handler may meet any lock that starting a thread needs.
+    before[signal.SIGALRM] = signal.signal(signal.SIGALRM, _say_that_it_lasts)
     try:
         yield
     finally:
+        signal.alarm(0)
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _say_that_it_lasts(number: int, frame: FrameType | None) -> None:
+    os.write(2, LASTS)
 
 
 def leave_interrupts_to_the_parent() -> None:

@@ -40,8 +40,9 @@ time.sleep(30)
 @contextmanager
 def running(program: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """A Python program that has said "ready"; killed at the end, if it still runs."""
+    command = [sys.executable, "-c", program, *arguments]
     with subprocess.Popen(
-        [sys.executable, "-c", program, *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
         try:
             assert next_line(process) == "ready"
@@ -64,6 +65,23 @@ def test_it_tells_of_the_first_signal_and_ends_at_the_second() -> None:
         process.send_signal(signal.SIGINT)
 
         assert process.wait(10) == 128 + signal.SIGINT
+
+
+def test_it_says_what_it_waits_for_when_the_end_takes_long() -> None:
+    with running(WAITS) as process:
+        process.send_signal(signal.SIGTERM)
+
+        assert next_line(process) == "told"
+        assert next_line(process).startswith("sonde: finishing what is under way; Ctrl+C again")
+
+
+def test_it_leaves_that_to_the_parent_whom_a_person_interrupts() -> None:
+    ignoring = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+    with running(ignoring + WAITS.replace("time.sleep(30)", "time.sleep(3)")) as process:
+        process.send_signal(signal.SIGTERM)
+
+        assert next_line(process) == "told"
+        assert next_line(process) == ""
 
 
 def test_it_tells_a_child_whose_parent_was_killed() -> None:

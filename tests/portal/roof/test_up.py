@@ -101,7 +101,8 @@ def test_it_is_quiet_but_for_what_it_has_to_say(server: RunningServer) -> None:
 
     server.restart()
 
-    assert len(server.output()[before:].splitlines()) <= 9
+    said = server.output()[before:].splitlines()
+    assert len([line for line in said if "finishing what is under way" not in line]) <= 9
 
 
 def test_it_leaves_with_code_0_when_it_is_told_to_stop(server: RunningServer) -> None:
@@ -157,7 +158,9 @@ def test_it_takes_the_folder_of_a_process_that_was_killed(server: RunningServer)
 def test_it_says_that_its_port_is_taken(untouched: RunningServer, tmp_path: Path) -> None:
     other = RunningServer(tmp_path / "other", PORT=str(untouched.port))
 
-    assert refusal(other) == f"sonde: cannot listen on 127.0.0.1:{untouched.port}: Address already in use"
+    assert refusal(other).startswith(
+        f"sonde: cannot listen on 127.0.0.1:{untouched.port}: Address already in use; stop what uses it, or"
+    )
 
 
 def test_it_says_that_the_sandbox_s_port_is_taken(untouched: RunningServer, tmp_path: Path) -> None:
