@@ -15,6 +15,7 @@ from asyncio import TimerHandle
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 HEAD_SECONDS = 20.0
 """For a request's head to arrive whole. Browsers open connections ahead of their use."""
@@ -25,10 +26,9 @@ LINGER_SECONDS = 5.0
 OWN_FILES = 256
 """Descriptors that no client gets: databases, upstreams, logs."""
 ENOUGH_FILES = (65_536, 10_240)
-TOO_LARGE = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
-    b"content-length: 0\r\ncache-control: no-store\r\nconnection: close\r\n\r\n"
-)
+NOTHING_MORE = b"content-length: 0\r\ncache-control: no-store\r\nconnection: close\r\n\r\n"
+TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\n" + NOTHING_MORE
+NO_HANDSHAKE = b"HTTP/1.1 400 Bad Request\r\n" + NOTHING_MORE
 
 
 class Connection(HttpToolsProtocol):
@@ -107,6 +107,30 @@ class Connection(HttpToolsProtocol):
             if timer is not None:
                 timer.cancel()
         self.head_timer = self.linger_timer = None
+
+
+class Socket(WebSocketsSansIOProtocol):
+    """A page's socket, which `Connection` hands over with its whole handshake. What is none gets no
+    answer from uvicorn (a cookie of nine kilobytes, a body), nor does one that the portal leaves
+    unanswered: both would stay for ever."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.patience = self.loop.call_later(HEAD_SECONDS, self._give_up)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.patience.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if not self.handshake_initiated and not self.transport.is_closing():
+            self.transport.write(NO_HANDSHAKE)
+            self.transport.close()
+
+    def _give_up(self) -> None:
+        if not self.handshake_complete:
+            self.transport.close()
 
 
 def raise_open_files() -> None:

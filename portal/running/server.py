@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import uvicorn
 
-from portal.running.connection import Connection, raise_open_files
+from portal.running.connection import Connection, Socket, raise_open_files
 from portal.running.signals import stop_signals
 
 GRACE_SECONDS = 5
@@ -68,6 +68,7 @@ def serve(listener: socket.socket, on_ready: Callable[[], None] = lambda: None) 
     config = uvicorn.Config(
         "portal.asgi:application",
         http=Connection,
+        ws=Socket,
         lifespan="on",
         log_config=None,
         access_log=False,

@@ -14,7 +14,7 @@ import pytest
 import uvicorn
 
 from portal.running import connection
-from portal.running.connection import LARGEST_HEAD, Connection, most_connections, raise_open_files
+from portal.running.connection import LARGEST_HEAD, Connection, Socket, most_connections, raise_open_files
 from portal.running.server import open_socket
 
 PATIENCE = 10.0
@@ -24,6 +24,8 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
     """Reads the body but at /unread, and takes a second to answer at /slow."""
     if scope["type"] == "websocket":
         await receive()
+        if scope["path"] == "/never":
+            await asyncio.Event().wait()
         await send({"type": "websocket.accept"})
         await receive()
         return
@@ -45,7 +47,7 @@ def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     monkeypatch.setattr(connection, "LINGER_SECONDS", 0.4)
     listener = open_socket("127.0.0.1", 0)
     config = uvicorn.Config(
-        application, http=Connection, lifespan="off", log_config=None, timeout_graceful_shutdown=1
+        application, http=Connection, ws=Socket, lifespan="off", log_config=None, timeout_graceful_shutdown=1
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
@@ -192,12 +194,34 @@ def test_it_keeps_who_finishes_after_the_answer(dial: Dial) -> None:
     assert hear_answer(client).startswith(b"HTTP/1.1 200")
 
 
+UPGRADE = b"Host: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+KEY = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        b"",
+        KEY + b"Cookie: a=" + b"a" * 9000 + b"\r\n",
+        KEY + b"a: b\r\n" * 200,
+        KEY + b"Content-Length: 10\r\n",
+    ],
+    ids=["no key", "a long line", "many lines", "a body"],
+)
+def test_it_answers_what_is_no_handshake(dial: Dial, more: bytes) -> None:
+    client = dial(b"GET /ws HTTP/1.1\r\n" + UPGRADE + more + b"\r\n")
+
+    assert hear(client).startswith(b"HTTP/1.1 400")
+
+
+def test_it_hangs_up_on_a_socket_that_nobody_answers(dial: Dial) -> None:
+    client = dial(b"GET /never HTTP/1.1\r\n" + UPGRADE + KEY + b"\r\n")
+
+    assert b"101" not in hear(client)
+
+
 def test_it_leaves_sockets_of_pages_alone(dial: Dial) -> None:
-    head = (
-        b"GET /ws HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-    )
-    client = dial(head)
+    client = dial(b"GET /ws HTTP/1.1\r\n" + UPGRADE + KEY + b"\r\n")
     assert client.recv(65536).startswith(b"HTTP/1.1 101")
     client.settimeout(1)
 
