@@ -30,6 +30,7 @@ let_tests_empty_the_database()
 
 DATABASE_FIXTURES = {"db", "transactional_db", "django_db_reset_sequences", "django_db_serialized_rollback"}
 SERVER_FIXTURES = {"postgres_url", "new_postgres_url", "valkey_url"}
+END_SESSIONS = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s"
 left_out: list[str] = []
 
 
@@ -115,6 +116,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if left_out:
         terminalreporter.section("left out by --no-browser")
         terminalreporter.write_line("\n".join(left_out))
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None) -> Iterator[None]:
+    """PostgreSQL drops no database with a session left, and a closed one takes its moment to end."""
+    yield
+    if environment.ENGINE == "postgres":
+        name = connections["default"].settings_dict["NAME"]
+        with psycopg.connect(environment.postgres_url(), autocommit=True) as admin:
+            admin.execute(END_SESSIONS, [name])
 
 
 @pytest.fixture(scope="session")
