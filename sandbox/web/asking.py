@@ -130,10 +130,13 @@ class AskDoor:
         await world.sleep(script.number("slow", 0))
         return self._stream(visit, entry, ask, script, resumed=False)
 
-    def _stream(self, visit: Visit, entry: Entry, ask: Ask, script: Script, *, resumed: bool) -> Response:
+    def _performance(self, entry: Entry, ask: Ask, script: Script) -> Performance:
         thread = self._backend.store.questions(entry) if entry.thread != entry.id else ()
         frames = Frames(entry, ask, content_of(ask, entry.model, entry.fate, thread), script)
-        performance = Performance(frames, self._backend.live, self._world.clock)
+        return Performance(frames, self._backend.live, self._world.clock)
+
+    def _stream(self, visit: Visit, entry: Entry, ask: Ask, script: Script, *, resumed: bool) -> Response:
+        performance = self._performance(entry, ask, script)
         events = performance.resumed() if resumed else performance.from_the_beginning()
         response = AnswerStream(self._backend, visit, events, entry.id, lambda: performance.sent)
         response.headers["content-type"] = "text/event-stream; charset=utf-8"
@@ -177,7 +180,8 @@ class AskDoor:
         world.meet("web", "cancel", script, number)
         if "cancel-refused" in script:
             raise _gone()
-        if "cancel-ignored" not in script:
+        ask = read_ask(json.loads(entry.body), None)
+        if "cancel-ignored" not in script and not self._performance(entry, ask, script).is_over():
             self._backend.store.stop(entry.id, world.clock())
             self._backend.live.stop(entry.id)
         done = {

@@ -107,19 +107,32 @@ def _goals(flow: Flow, topic: Topic) -> tuple[str, ...]:
     return {"quick": (), "search": (), "thinking": whole[:2], "research": whole}[flow]
 
 
-def _said(ask: Ask, script: Script, topic: Topic, flow: Flow, thread: Sequence[str]) -> str:
+@dataclass(frozen=True, slots=True)
+class _Matter:
+    """All that the content of an entry follows from. `sent` is what the client says was asked before,
+    `called` the answer to a request with functions."""
+
+    question: str
+    preference: str
+    fate: str
+    thread: tuple[str, ...]
+    sent: tuple[str, ...]
+    attachments: int
+    called: str | None
+
+
+def _said(matter: _Matter, script: Script, topic: Topic, flow: Flow) -> str:
     if "say" in script:
         return spoken(script.markers["say"])
     if "recall" in script:
-        return answers.recollection(thread)
+        return answers.recollection(matter.thread)
     if "authwall" in script:
         return answers.WALL
-    if ask.bridge is not None:
-        return bridge.reply(ask.bridge, script.markers.get("bridge", ""))
+    if matter.called is not None:
+        return matter.called
     if flow == "research":
         return "" if "empty" in script else answers.cover_note(topic)
-    sent = tuple(plain_question(text) for text in ask.earlier)
-    return answers.answer(topic, thread, sent, len(ask.params.get("attachments") or ()))
+    return answers.answer(topic, matter.thread, matter.sent, matter.attachments)
 
 
 def _final(text: str, script: Script) -> str:
@@ -142,16 +155,16 @@ def _dressed(text: str, topic: Topic, script: Script, sources: tuple[Source, ...
     return text if "say" in script else dress(text, topic, script, tuple(source.url for source in sources))
 
 
-def content_of(ask: Ask, preference: str, fate: str, thread: Sequence[str]) -> Content:
-    """What an entry says that `preference` answers. `thread` is what was asked before in its thread."""
-    topic, script, plain, results = _material(ask.question)
-    if fate == "authwall":
+# The same question comes thousands of times in a trial of speed.
+@lru_cache(maxsize=64)
+def _content(matter: _Matter) -> Content:
+    topic, script, plain, results = _material(matter.question)
+    if matter.fate == "authwall":
         script = replace(script, markers={"authwall": ""})
         results = ()
-    flow = flow_of(preference, script)
-    asked = tuple(plain_question(text) for text in thread)
-    text = _said(ask, script, topic, flow, asked)
-    if ask.bridge is None and flow != "research":
+    flow = flow_of(matter.preference, script)
+    text = _said(matter, script, topic, flow)
+    if matter.called is None and flow != "research":
         text = _dressed(text, topic, script, plain)
     number = answers.COVER_SOURCES if flow == "research" else answers.CHAT_SOURCES
     shown = results[:number]
@@ -163,6 +176,26 @@ def content_of(ask: Ask, preference: str, fate: str, thread: Sequence[str]) -> C
         sources=shown,
         early=tuple(reversed(shown)),
         goals=_goals(flow, topic),
-        steps=tuple(_steps(flow, ask.question, topic, shown)),
+        steps=tuple(_steps(flow, matter.question, topic, shown)),
         report=_dressed(compose(topic), topic, script, plain) if flow == "research" else None,
     )
+
+
+def _called(ask: Ask) -> str | None:
+    if ask.bridge is None:
+        return None
+    return bridge.reply(ask.bridge, read_script(ask.question, "web").markers.get("bridge", ""))
+
+
+def content_of(ask: Ask, preference: str, fate: str, thread: Sequence[str]) -> Content:
+    """What an entry says that `preference` answers. `thread` is what was asked before in its thread."""
+    matter = _Matter(
+        question=ask.question,
+        preference=preference,
+        fate=fate,
+        thread=tuple(map(plain_question, thread)),
+        sent=tuple(map(plain_question, ask.earlier)),
+        attachments=len(ask.params.get("attachments") or ()),
+        called=_called(ask),
+    )
+    return _content(matter)

@@ -48,6 +48,11 @@ class Performance:
         asked = script.number("clarify", 0) if at > CLARIFIED else 0
         return entry.created + script.number("first-frame", 0) + asked + at * entry.seconds
 
+    def is_over(self) -> bool:
+        """Whether everything was said by now."""
+        shots = list(plot(self._frames))
+        return self._past(shots, self._clock()) == len(shots)
+
     def _stopped(self) -> bool:
         return self._entry.stopped_at is not None or self._live.is_stopped(self._entry.id)
 

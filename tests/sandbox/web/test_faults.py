@@ -74,7 +74,8 @@ async def test_it_fails_the_first_reconnect(web: WebVisitor, fault: str) -> None
 
 @pytest.mark.parametrize("fault", WIRE)
 async def test_it_fails_the_first_terminate_without_effect(web: WebVisitor, fault: str) -> None:
-    entry = (await web.ask(f"Why? [sandbox:cancel-{fault}=1]")).entry
+    unfinished = "[sandbox:stuck] [sandbox:end-stream=1]"
+    entry = (await web.ask(f"Why? [sandbox:cancel-{fault}=1] {unfinished}")).entry
     assert shows(await terminate(web, entry), fault)
     assert (await web.control("/web/entries"))["entries"][0]["stopped_at"] is None
     assert (await terminate(web, entry)).json()["status"] == "completed"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -27,21 +27,27 @@ def opened(client: httpx.Client, question: str, **params: Any) -> Iterator[httpx
         yield answer
 
 
-def reads(server: SandboxServer, question: str, **params: Any) -> list[bytes]:
-    """What single reads of a bare socket return, headers included, until the server closes."""
-    place = urlsplit(server.url)
-    document = httpx.Request("POST", server.url + ASK, json=body(question, **params), headers=SESSION)
-    head = [
-        f"POST {ASK} HTTP/1.1",
-        f"host: {place.netloc}",
-        f"cookie: {SESSION['cookie']}",
+def request(server: SandboxServer, question: str, **params: Any) -> bytes:
+    """An ask as it goes over a bare socket; the server closes it in the end."""
+    document = json.dumps(body(question, **params)).encode()
+    head = [f"POST {ASK} HTTP/1.1", f"host: {urlsplit(server.url).netloc}", f"cookie: {SESSION['cookie']}"]
+    head += [
         "connection: close",
+        "content-type: application/json",
+        f"content-length: {len(document)}",
+        "",
+        "",
     ]
-    head += ["content-type: application/json", f"content-length: {len(document.read())}", "", ""]
+    return "\r\n".join(head).encode() + document
+
+
+def reads(server: SandboxServer, question: str) -> list[bytes]:
+    """What single reads of a bare socket return, headers included, until the server closes."""
     found = []
+    place = urlsplit(server.url)
     with socket.create_connection((str(place.hostname), place.port or 80), timeout=10) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.sendall("\r\n".join(head).encode() + document.read())
+        connection.sendall(request(server, question))
         while piece := connection.recv(1 << 16):
             found.append(piece)
     return found
@@ -73,6 +79,15 @@ def log(server: SandboxServer) -> dict[str, Any]:
     while (line := server.web_requests(ASK)[0])["ended_at"] is None and time.monotonic() < until:
         time.sleep(0.02)
     return line
+
+
+def quiet(server: SandboxServer) -> dict[str, Any]:
+    """The overview once nothing is open any more."""
+    until = time.monotonic() + 5
+    while (seen := server.web())["open"] and time.monotonic() < until:
+        time.sleep(0.02)
+    assert seen["open"] == 0
+    return seen
 
 
 # Framing (§5).
@@ -148,7 +163,7 @@ def test_it_sends_a_terminal_frame_of_a_megabyte(client: httpx.Client) -> None:
 def test_it_sends_heartbeats_while_it_is_silent(client: httpx.Client) -> None:
     question = f"{PLAIN} [sandbox:first-frame=0.5] [sandbox:heartbeat=0.1]"
     text, found = whole(client, question)
-    assert 3 <= text.count(": heartbeat\r\n\r\n") <= 5
+    assert 2 <= text.count(": heartbeat\r\n\r\n") <= 5
     assert text.startswith(": heartbeat")
     assert found[-1].event == "end_of_stream"
 
@@ -163,19 +178,19 @@ def test_it_keeps_to_its_length(client: httpx.Client) -> None:
         for line in answer.iter_lines():
             if '"chunks":' in line:
                 arrivals.append(time.monotonic() - begin)
-    assert arrivals[0] == pytest.approx(0.1, abs=0.1)
-    assert arrivals[-1] == pytest.approx(1, abs=0.2)
+    assert 0.1 <= arrivals[0] < 0.8
+    assert 1 <= arrivals[-1] < 3
 
 
 @pytest.mark.parametrize(("marker", "headers_first"), [("slow", False), ("first-frame", True)])
 def test_it_can_be_late(client: httpx.Client, marker: str, headers_first: bool) -> None:
     begin = time.monotonic()
-    with opened(client, f"{PLAIN} [sandbox:{marker}=0.4]") as answer:
+    with opened(client, f"{PLAIN} [sandbox:{marker}=1]") as answer:
         headers = time.monotonic() - begin
         next(answer.iter_raw())
         first = time.monotonic() - begin
-    assert (headers < 0.2) is headers_first
-    assert first >= 0.4
+    assert (headers < 0.8) is headers_first
+    assert first >= 1
 
 
 def test_it_gets_stuck(client: httpx.Client) -> None:
@@ -261,7 +276,7 @@ def test_it_notices_at_once_that_the_client_left(
         left = time.time()
     line = log(server)
     assert line["ending"] == "left"
-    assert 0 <= line["ended_at"] - left < 1
+    assert 0 <= line["ended_at"] - left < 2
     assert server.web()["open"] == 0
 
 
@@ -282,29 +297,25 @@ def test_it_tells_how_an_answer_ended(
 
 
 def test_it_counts_what_is_open_by_account_and_in_all(server: SandboxServer, client: httpx.Client) -> None:
-    def ask(token: str) -> None:
-        answer = httpx.post(
-            server.url + ASK, json=body("Why? [sandbox:duration=0.6]"), headers=cookie(token), trust_env=False
-        )
-        assert answer.status_code == 200
+    question = body("Why? [sandbox:duration=30]")
+    with ExitStack() as open_streams:
+        for token in ("sandbox-max-a", "sandbox-max-a", "sandbox-max-b"):
+            open_streams.enter_context(client.stream("POST", ASK, json=question, headers=cookie(token)))
+        seen = server.web()
+    after = quiet(server)
+    by_account = {account["name"]: (account["open"], account["peak"]) for account in seen["accounts"]}
+    assert by_account == {"sandbox-max-a": (2, 2), "sandbox-max-b": (1, 1)}
+    assert (seen["open"], after["peak"]) == (3, 3)
+    assert {account["peak"] for account in after["accounts"]} == {2, 1}
 
-    threads = [
-        threading.Thread(target=ask, args=(token,))
-        for token in ("sandbox-max-a", "sandbox-max-a", "sandbox-max-b")
-    ]
-    for thread in threads:
-        thread.start()
-    time.sleep(0.35)
-    seen = server.web()
-    for thread in threads:
-        thread.join()
-    after = server.web()
-    assert {account["name"]: account["open"] for account in seen["accounts"]} == {
-        "sandbox-max-a": 2,
-        "sandbox-max-b": 1,
-    }
-    assert (seen["open"], after["open"], after["peak"]) == (3, 0, 3)
-    assert {account["name"]: account["peak"] for account in after["accounts"]}["sandbox-max-a"] == 2
+
+def test_it_refuses_an_answer_too_many_for_the_slots(server: SandboxServer, client: httpx.Client) -> None:
+    session = cookie("sandbox-slots1-max")
+    with client.stream("POST", ASK, json=body("Why? [sandbox:duration=30]"), headers=session):
+        refused = client.post(ASK, json=body("Why?"), headers=session)
+    quiet(server)
+    assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+    assert client.post(ASK, json=body("Why?"), headers=session).status_code == 200
 
 
 def test_it_keeps_accounts_entries_and_requests_over_a_sigkill(
@@ -322,3 +333,19 @@ def test_it_keeps_accounts_entries_and_requests_over_a_sigkill(
     assert [{**account, "peak": 0} for account in before[0]["accounts"]] == after[0]["accounts"]
     assert before[1:] == after[1:]
     assert client.get("/api/auth/session", headers=cookie("sandbox-rotating-pro-k.1")).json()["user"]
+
+
+async def test_it_holds_many_streams_open_at_once(server: SandboxServer) -> None:
+    sent = request(server, "Why? [sandbox:duration=1.5]")
+    place = urlsplit(server.url)
+
+    async def listen() -> bytes:
+        reader, writer = await asyncio.open_connection(place.hostname, place.port)
+        writer.write(sent)
+        found = await reader.read(-1)
+        writer.close()
+        return found
+
+    found = await asyncio.gather(*(listen() for _ in range(200)))
+    assert all(b"end_of_stream" in answer and b'"status":"COMPLETED"' in answer for answer in found)
+    assert quiet(server)["peak"] > 100
