@@ -171,7 +171,7 @@ class BackendFilter(WordFilter):
 
 @admin.register(Run)
 class RunAdmin(ReadOnlyAdmin):
-    list_display = ("public_id", "short_title", "user", "preset", "state", "backend", "price", "created_at")
+    list_display = ("short_title", "state", "preset", "user", "backend", "price", "created_at", "public_id")
     list_filter = (StateFilter, PresetFilter, BackendFilter, "door", "sandbox")
     list_select_related = ("user",)
     search_fields = ("title", "^user__email")

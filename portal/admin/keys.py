@@ -85,7 +85,7 @@ def judged(check: Callable[..., Judged], *values: Any) -> Judged:
 
 @admin.register(ApiKey)
 class ApiKeyAdmin(KeptAdmin):
-    list_display = ("name", "public_id", "user", "scope_names", "expires_at", "last_used_at", "revoked_at")
+    list_display = ("name", "user", "revoked_at", "last_used_at", "expires_at", "scope_names", "public_id")
     list_filter = (("revoked_at", admin.EmptyFieldListFilter), ("expires_at", admin.EmptyFieldListFilter))
     list_select_related = ("user",)
     search_fields = ("name", "public_id", "user__email")
