@@ -119,6 +119,15 @@ def test_perplexity_never_sees_a_cookie_of_the_sandbox(settings: Settings) -> No
         put_cookie(ALICE)
 
 
+def test_an_account_keeps_to_its_upstream(sandbox: SandboxServer) -> None:
+    live = account("live", token="eyJ-a-session-of-perplexity", sandbox=False)
+
+    with pytest.raises(Invalid, match="keeps to its upstream"):
+        put_cookie(ALICE, account=live)
+
+    assert token(live) == "eyJ-a-session-of-perplexity"
+
+
 def test_an_account_of_the_sandbox_is_not_taken_when_live(settings: Settings) -> None:
     account()
     settings.SONDE_UPSTREAM = "live"

@@ -18,7 +18,7 @@ from proxy.protocol.web_request import Ask
 from proxy.upstream import web
 from tests.proxy.accounts import session
 from tests.proxy.upstream.asked import ask, ids
-from tests.proxy.upstream.server import SocketServer
+from tests.proxy.upstream.server import HEAD, SocketServer
 from tests.sandbox_server import SandboxServer, free_port
 
 QUESTION = "How do tides come about?"
@@ -181,6 +181,20 @@ def test_it_says_why_a_session_is_none(sandbox: SandboxServer, token: str, kind:
     assert isinstance(verdict, Fault)
     assert verdict.kind is kind
     assert set_cookies == ()
+
+
+def test_it_reads_no_more_of_an_answer_than_it_could_need() -> None:
+    endless = HEAD.replace(b"event-stream", b"json") + b"\r\n" + b" " * (64 * 1024 * 1024)
+    with SocketServer(endless) as server:
+        lonely = web.Session(
+            0, "", "free", {TOKEN: "sandbox-a"}, 1, WebUpstream(server.url, "", sandbox=True)
+        )
+
+        verdict, _ = network.call(web.check(lonely))
+
+        assert isinstance(verdict, Fault)
+        assert server.was_left()
+        assert server.sent < 32 * 1024 * 1024
 
 
 def test_it_reads_what_is_left(sandbox: SandboxServer) -> None:
