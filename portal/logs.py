@@ -7,14 +7,12 @@ line of ours, nor move the cursor of whoever reads it.
 from __future__ import annotations
 
 import logging
-import re
 import threading
 from datetime import UTC, datetime
 
+from portal.wire.controls import in_lines, in_one_line
 from portal.wire.redact import redact
 
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-CONTROL_WITHIN_LINES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 MOST_LINES = 20
 """A minute, of each kind of thing that strangers bring about."""
 LONGEST_LINE = 300
@@ -25,11 +23,9 @@ class RedactingFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        message = CONTROL.sub(_shown, record.getMessage())
-        text = f"{moment} {record.levelname} {record.name} {message}"
+        text = f"{moment} {record.levelname} {record.name} {in_one_line(record.getMessage())}"
         if record.exc_info:
-            traceback = CONTROL_WITHIN_LINES.sub(_shown, self.formatException(record.exc_info))
-            text = f"{text}\n{traceback}"
+            text = f"{text}\n{in_lines(self.formatException(record.exc_info))}"
         return redact(text)
 
 
@@ -70,7 +66,3 @@ def _is_strangers_doing(record: logging.LogRecord) -> bool:
     if record.name.startswith("django.security."):
         return True
     return record.name == "uvicorn.error" and record.levelno == logging.WARNING
-
-
-def _shown(match: re.Match[str]) -> str:
-    return match[0].encode("unicode_escape").decode("ascii")

@@ -45,4 +45,4 @@ def is_our_page(headers: Iterable[tuple[bytes, bytes]]) -> bool:
         return True
     scheme, _, place = origin.partition("://")
     known = validate_host(split_domain_port(host)[0], settings.ALLOWED_HOSTS)
-    return scheme in ("http", "https") and place == host and known
+    return (scheme == "https" or (scheme == "http" and not settings.SECURE)) and place == host and known

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from portal.wire.amounts import plain
+from portal.wire.controls import in_lines, in_one_line
 from research.protocol.answer import ReportView, RunView
 
 EXIT_CODES = {"completed": 0, "failed": 1, "incomplete": 3, "cancelled": 4}
@@ -32,7 +33,7 @@ def progress_line(progress: dict[str, Any], status: str, elapsed: int, usual: in
 
 def outcome(view: RunView) -> str:
     """How an ended run ended and what it cost, in a line."""
-    return f"{_ending(view)}. {_charge(view)}."
+    return in_one_line(f"{_ending(view)}. {_charge(view)}.")
 
 
 def _ending(view: RunView) -> str:
@@ -59,7 +60,10 @@ def clock(seconds: int) -> str:
 
 
 def report_text(view: RunView) -> str:
-    """The report in Markdown, then its sources and whatever a reader must know; "" without one."""
+    """The report in Markdown, then its sources and whatever a reader must know; "" without one.
+
+    It was made of other people's pages: no terminal takes a command from it.
+    """
     report = view.report
     if report is None:
         return ""
@@ -67,7 +71,7 @@ def report_text(view: RunView) -> str:
     parts = [report.text.rstrip(), *_sources(report), *(f"> {line}" for line in said)]
     if view.sandbox:
         parts.append("> Sandbox: this report is simulated. No research was made.")
-    return "\n\n".join(parts)
+    return in_lines("\n\n".join(parts))
 
 
 def _sources(report: ReportView) -> list[str]:

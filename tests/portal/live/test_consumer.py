@@ -110,6 +110,16 @@ async def test_it_lets_pages_of_the_public_address_in_whatever_the_proxy_calls_u
     await page.leave()
 
 
+@pytest.mark.parametrize(("scheme", "enters"), [("https", True), ("http", False)])
+async def test_it_lets_no_page_in_that_came_in_the_clear_where_there_is_https(
+    settings: Settings, scheme: str, enters: bool
+) -> None:
+    settings.PUBLIC_URL, settings.SECURE = "https://sonde.example", True
+    _, cookie = await log_in()
+
+    assert await Page(application, cookie, origin=f"{scheme}://localhost:8000").connect() is enters
+
+
 async def test_it_lets_no_page_in_that_calls_us_by_a_wrong_name() -> None:
     _, cookie = await log_in()
     page = Page(application, cookie, origin="http://evil.example", host="evil.example")

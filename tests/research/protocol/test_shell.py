@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 
 from research.protocol.answer import ReportView, RunView
+from research.protocol.outcome import Source
 from research.protocol.shell import outcome, report_text
 
 RUN = RunView(UUID(int=1), "completed", datetime(2026, 1, 1, tzinfo=UTC), "2m", credits_charged=Decimal(1))
@@ -46,3 +47,20 @@ def test_it_tells_below_the_report_what_happened_on_the_way() -> None:
     text = report_text(replace(RUN, report=REPORT, notes=("agent refused the run",)))
 
     assert text.splitlines()[-1] == "> agent refused the run"
+
+
+ESCAPES = "\x1b]52;c;bWFsaWNl\x07 \x1b[2J\x9b1m\x08\r"
+
+
+def test_it_takes_no_command_from_a_report() -> None:
+    source = Source(number=1, url="https://example.org/", title=f"A{ESCAPES}", provenance="cited")
+    report = replace(REPORT, text=f"# Title\n\n\tText{ESCAPES}", sources=(source,), notices=(ESCAPES,))
+
+    text = report_text(replace(RUN, report=report, notes=(ESCAPES,)))
+
+    assert all(character.isprintable() or character in "\n\t" for character in text)
+    assert text.startswith("# Title\n\n\tText\\x1b]52")
+
+
+def test_it_takes_no_command_from_an_error() -> None:
+    assert outcome(replace(RUN, status="failed", error_message=f"No.{ESCAPES}\n")).isprintable()
