@@ -158,8 +158,8 @@ class Embedded:
         if upstreams.serves_sandbox():
             self._start(Sandbox())
         sessions.ensure_sandbox_account()
+        keepalive.check_all_soon()
         if not settings.CLUSTER:
-            keepalive.check_all_soon()
             # This process has the folder to itself: leases in it were left by one that died.
             moves.release_all_leases()
             leases.end_all_leases()

@@ -12,7 +12,9 @@ from pytest_django.live_server_helper import LiveServer
 from portal.services.keys import create_key
 from portal.services.principal import principal_of
 from portal.services.users import create_user
+from proxy.models.accounts import WebAccount
 from tests.portal.people import a_team, somebody
+from tests.proxy.accounts import account
 from tests.research.people import ask
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -27,6 +29,9 @@ LISTS = (
     "portal/plan",
     "portal/team",
     "portal/user",
+    "proxy/chatmodel",
+    "proxy/promptpattern",
+    "proxy/webaccount",
     "research/backendpolicy",
     "research/preset",
     "research/run",
@@ -37,9 +42,17 @@ FORMS = (
     "portal/membership",
     "portal/plan",
     "portal/user",
+    "proxy/chatmodel",
+    "proxy/promptpattern",
+    "proxy/webaccount",
     "research/preset",
 )
-ACTIONS = (("portal/user", "grant"), ("portal/team", "invite"), ("portal/apikey", "rotate"))
+ACTIONS = (
+    ("portal/user", "grant"),
+    ("portal/team", "invite"),
+    ("portal/apikey", "rotate"),
+    ("proxy/webaccount", "replace_cookie"),
+)
 
 
 @pytest.fixture
@@ -48,6 +61,8 @@ def site(live_server: LiveServer, chromium_path: str) -> Iterator[Page]:
     create_user("boss@example.org", password="a fine password", is_admin=True)
     user = somebody(None, team=a_team(5))
     create_key(user, name="ci")
+    for health in WebAccount.Health.values:
+        account(health, health=health)
     ask(principal_of(user))
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(

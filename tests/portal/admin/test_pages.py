@@ -19,18 +19,22 @@ from portal.services.invitations import create_invitation
 from portal.services.keys import create_key
 from portal.services.principal import principal_of
 from portal.services.users import create_user
+from proxy.models.accounts import WebAccount
+from proxy.models.catalog import ChatModel, PromptPattern
 from research.models.backends import BackendPolicy
 from research.models.presets import Preset
 from research.models.runs import Run
 from tests.portal.admin.site import Site
 from tests.portal.people import a_team, somebody
+from tests.proxy.accounts import account
 from tests.research.people import ask
 
 pytestmark = pytest.mark.django_db
 
-EDITED = [User, Team, Membership, ApiKey, Plan, CreditAccount, Preset, BackendPolicy]
+CHAT = [WebAccount, ChatModel, PromptPattern]
+EDITED = [User, Team, Membership, ApiKey, Plan, CreditAccount, Preset, BackendPolicy, *CHAT]
 READ = [Run, LedgerEntry, AuditEntry]
-ADDED = [User, Team, Membership, ApiKey, Plan, Preset, Invitation]
+ADDED = [User, Team, Membership, ApiKey, Plan, Preset, Invitation, *CHAT]
 MOST_QUERIES = 12
 
 
@@ -41,9 +45,10 @@ def site() -> Site:
 
 @pytest.fixture
 def crowd(site: Site) -> list[User]:
-    """A dozen people in as many teams, each with a key, a run and an invitation."""
+    """A dozen people in as many teams, each with a key, a run, a web session and an invitation."""
     people = [somebody(None, team=a_team(5)) for _ in range(12)]
     for user in people:
+        account(user.email)
         create_key(user, name="a key")
         ask(principal_of(user))
         create_invitation(principal_of(site.admin), user.membership.team)
