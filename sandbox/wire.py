@@ -91,18 +91,18 @@ class CutResponse(Response):
 class EventStream(Response):
     """Server-sent events; ends with the iterator, at a `Cut`, or when the client leaves.
 
-    `ending` tells which: done, cut or left; `sent` counts the writes.
+    The headers come `late` by so many seconds. `ending` tells how it ended: done, cut or left; `sent` counts
+    the writes.
     """
 
-    def __init__(self, events: AsyncIterator[bytes | Cut]) -> None:
+    def __init__(self, events: AsyncIterator[bytes | Cut], late: float = 0.0) -> None:
         super().__init__(media_type="text/event-stream", headers={"cache-control": "no-cache"})
         del self.headers["content-length"]
-        self._events = events
+        self._events, self._late = events, late
         self.ending = "left"
         self.sent = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         tasks = [
             asyncio.ensure_future(self._pump(receive, send)),
             asyncio.ensure_future(_until_gone(receive)),
@@ -118,6 +118,8 @@ class EventStream(Response):
                 raise result
 
     async def _pump(self, receive: Receive, send: Send) -> None:
+        await asyncio.sleep(self._late)
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         async for event in self._events:
             if isinstance(event, Cut):
                 self.ending = "cut"

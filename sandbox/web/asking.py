@@ -127,18 +127,20 @@ class AskDoor:
         entry = self._new(visit, ask, script, thread, orders)
         entry = self._accept(entry, self._spends(ask, entry.fate, entry.model))
         world.meet("web", "late", script, attempt)
-        await world.sleep(script.number("slow", 0))
-        return self._stream(visit, entry, ask, script, resumed=False)
+        return self._stream(visit, entry, ask, script)
 
     def _performance(self, entry: Entry, ask: Ask, script: Script) -> Performance:
         thread = self._backend.store.questions(entry) if entry.thread != entry.id else ()
         frames = Frames(entry, ask, content_of(ask, entry.model, entry.fate, thread), script)
         return Performance(frames, self._backend.live, self._world.clock)
 
-    def _stream(self, visit: Visit, entry: Entry, ask: Ask, script: Script, *, resumed: bool) -> Response:
+    def _stream(
+        self, visit: Visit, entry: Entry, ask: Ask, script: Script, *, resumed: bool = False
+    ) -> Response:
         performance = self._performance(entry, ask, script)
         events = performance.resumed() if resumed else performance.from_the_beginning()
-        response = AnswerStream(self._backend, visit, events, entry.id, lambda: performance.sent)
+        late = script.number("poll-slow" if resumed else "slow", 0)
+        response = AnswerStream(self._backend, visit, events, entry.id, late, lambda: performance.sent)
         response.headers["content-type"] = "text/event-stream; charset=utf-8"
         if visit.caller.account:
             response.headers["x-pplx-account-used"] = user_id(visit.caller.account)
@@ -165,9 +167,7 @@ class AskDoor:
         age = world.clock() - entry.created
         if "no-resume" in script or age >= script.number("expire", _KEPT_SECONDS):
             raise _gone()
-        await world.sleep(script.number("poll-slow", 0))
-        ask = read_ask(json.loads(entry.body), None)
-        return self._stream(visit, entry, ask, script, resumed=True)
+        return self._stream(visit, entry, read_ask(json.loads(entry.body), None), script, resumed=True)
 
     async def terminate(self, visit: Visit) -> Response:
         world = self._world

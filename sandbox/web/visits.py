@@ -18,7 +18,7 @@ from sandbox.web.cookies import UNPREFIXED, read_cookies, session_token, set_par
 from sandbox.web.faults import challenge, too_many
 from sandbox.web.live import Live
 from sandbox.web.store import Account, WebStore
-from sandbox.wire import Cut, EventStream, reply
+from sandbox.wire import Cut, CutResponse, DroppedConnection, EventStream, reply
 from sandbox.world import Call, Refused, World
 
 _DAY = 86400
@@ -131,7 +131,9 @@ class WebBackend:
 
     def end(self, log: int, response: Response, entry: str | None = None, events: int | None = None) -> None:
         """Closes a request's line in the log."""
-        ending = response.ending if isinstance(response, EventStream) else "done"
+        ending = "cut" if isinstance(response, CutResponse | DroppedConnection) else "done"
+        if isinstance(response, EventStream):
+            ending = response.ending
         self.store.close_request(log, response.status_code, entry, self.world.clock(), ending, events)
 
     def guarded(self, handler: Handler, call: Call | None) -> Callable[[Request], Awaitable[Response]]:
@@ -166,10 +168,11 @@ class AnswerStream(EventStream):
         visit: Visit,
         events: AsyncIterator[bytes | Cut],
         entry: str = "",
+        late: float = 0.0,
         count: Callable[[], int] | None = None,
     ) -> None:
         """`count` tells how many records were written; without it the writes are counted."""
-        super().__init__(events)
+        super().__init__(events, late)
         self._backend, self._visit, self._entry, self._count = backend, visit, entry, count
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -263,6 +263,27 @@ def test_it_ends_with_an_error_event(client: httpx.Client) -> None:
 # Who left, and when.
 
 
+def test_it_notices_at_once_that_the_client_left_before_the_headers(server: SandboxServer) -> None:
+    place = urlsplit(server.url)
+    with socket.create_connection((str(place.hostname), place.port or 80)) as connection:
+        connection.sendall(request(server, f"{PLAIN} [sandbox:slow=30]"))
+        until = time.monotonic() + 5
+        while server.web()["open"] == 0 and time.monotonic() < until:
+            time.sleep(0.02)
+        left = time.time()
+    line = log(server)
+    assert line["ending"] == "left"
+    assert 0 <= line["ended_at"] - left < 2
+    assert line["events"] == 0
+
+
+def test_it_tells_of_a_fault_that_cut_the_connection(server: SandboxServer, client: httpx.Client) -> None:
+    for fault in ("cut", "drop"):
+        with pytest.raises((httpx.RemoteProtocolError, httpx.ReadError)):
+            whole(client, f"{PLAIN} [sandbox:{fault}]")
+        assert log(server)["ending"] == "cut"
+
+
 @pytest.mark.parametrize(
     "question",
     [f"{PLAIN} [sandbox:duration=30]", f"{PLAIN} [sandbox:first-frame=30]", f"{PLAIN} [sandbox:stuck]"],
