@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from sandbox.app import Stamp
+from sandbox.app import Stamp, build_app
 from tests.sandbox.web.listener import ASK, WebVisitor, body
 
 ME = "sandbox-max-tester"
@@ -135,3 +136,30 @@ async def test_it_opens_to_this_machine_alone(web_app: Stamp) -> None:
     async with httpx.AsyncClient(transport=transport, base_url="http://sandbox") as client:
         assert (await client.get("/_sandbox/web")).status_code == 403
         assert (await client.post("/_sandbox/web/account", json={"account": ME})).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("seconds", "given", "environment", "found"),
+    [
+        (None, None, None, 3),
+        (1, None, None, 1),
+        (20, None, None, 3),
+        (1, None, "2.5", 2.5),
+        (1, 0.5, "2.5", 0.5),
+    ],
+)
+def test_it_knows_how_long_a_chat_answer_takes(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: float | None,
+    given: float | None,
+    environment: str | None,
+    found: float,
+) -> None:
+    monkeypatch.delenv("SANDBOX_SECONDS", raising=False)
+    monkeypatch.delenv("SANDBOX_CHAT_SECONDS", raising=False)
+    if environment is not None:
+        monkeypatch.setenv("SANDBOX_CHAT_SECONDS", environment)
+    app = build_app(tmp_path / "s.sqlite3", seconds=seconds, chat_seconds=given)
+    assert app.world.chat_seconds == found
+    app.close()
