@@ -27,8 +27,8 @@ from proxy.services.discovery import discover
 STEPS = format_html("<ol>{}</ol>", format_html_join("", "<li>{}</li>", ((step,) for step in COOKIE_STEPS)))
 SETTINGS = ("name", "tier", "priority", "parallel_limit", "enabled", "draining")
 SEEN = (
-    "health_shown", "health_reason", "told_tier", "perplexity_user", "in_progress", "retry_at", "checked_at",
-    "succeeded_at", "remaining_pro", "remaining_research", "quota_at", "quota_way", "quota_problem",
+    "health_shown", "health_reason", "work", "retry_at", "checked_at", "succeeded_at", "told_tier",
+    "perplexity_user", "remaining_pro", "remaining_research", "quota_at", "quota_way", "quota_problem",
     "jar_changed_at", "import_problem", "alerted_at", "created_at",
 )  # fmt: skip
 
@@ -66,8 +66,6 @@ class AccountForm(forms.ModelForm):  # type: ignore[type-arg]  # generic only in
             raise forms.ValidationError(str(self.shown))
         if self.shown is not None:
             self._check(self.shown)
-        elif self.instance._state.adding:
-            raise forms.ValidationError("A new account needs a cookie.")
 
     def _check(self, shown: sessions.Checked) -> None:
         if isinstance(shown.verdict, Fault):
@@ -77,6 +75,7 @@ class AccountForm(forms.ModelForm):  # type: ignore[type-arg]  # generic only in
 
 
 class NewAccountForm(AccountForm):
+    cookie = CookieField()
     tier = forms.ChoiceField(choices=[("", "as Perplexity says"), *WebAccount.Tier.choices], required=False)
 
     class Meta:
@@ -91,8 +90,8 @@ class NewAccountForm(AccountForm):
 @admin.register(WebAccount)
 class WebAccountAdmin(PortalAdmin):
     list_display = (
-        "name", "health_shown", "tier", "in_progress", "parallel_limit", "priority", "enabled", "draining",
-        "remaining_pro", "remaining_research", "checked_at", "succeeded_at",
+        "name", "health_shown", "work", "tier", "priority", "remaining_pro", "remaining_research",
+        "checked_at", "succeeded_at",
     )  # fmt: skip
     list_filter = ("health", "tier", "enabled", "sandbox")
     search_fields = ("name",)
@@ -164,9 +163,13 @@ class WebAccountAdmin(PortalAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[WebAccount]:
         return with_load(super().get_queryset(request))
 
-    @admin.display(description="answering now")
-    def in_progress(self, account: WebAccount) -> int:
-        return int(getattr(account, "load", 0))
+    @admin.display(description="answers now")
+    def work(self, account: WebAccount) -> str:
+        """`2 of 8`, and what keeps it from more."""
+        stop = "" if account.enabled else ", switched off"
+        if account.draining:
+            stop = f"{stop}, draining"
+        return f"{getattr(account, 'load', 0)} of {account.parallel_limit}{stop}"
 
     @admin.action(description="Validate now")
     def validate_now(self, request: HttpRequest, accounts: QuerySet[WebAccount]) -> None:

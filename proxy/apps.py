@@ -7,6 +7,7 @@ from django.apps import AppConfig
 
 class ProxyConfig(AppConfig):
     name = "proxy"
+    verbose_name = "Chat"
     default_auto_field = "django.db.models.BigAutoField"
 
     def import_models(self) -> None:

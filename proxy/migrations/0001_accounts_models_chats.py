@@ -113,7 +113,12 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("name", models.CharField(max_length=60, unique=True)),
-                ("perplexity_user", models.CharField(blank=True, editable=False, max_length=80)),
+                (
+                    "perplexity_user",
+                    models.CharField(
+                        blank=True, editable=False, max_length=80, verbose_name="Perplexity user"
+                    ),
+                ),
                 (
                     "tier",
                     models.CharField(
@@ -129,6 +134,7 @@ class Migration(migrations.Migration):
                         choices=[("free", "Free"), ("pro", "Pro"), ("max", "Max")],
                         editable=False,
                         max_length=4,
+                        verbose_name="tier as Perplexity says",
                     ),
                 ),
                 ("priority", models.SmallIntegerField(default=0, help_text="Lower is asked first.")),
@@ -146,10 +152,18 @@ class Migration(migrations.Migration):
                 ("sandbox", models.BooleanField(default=False, editable=False)),
                 ("jar", models.TextField(blank=True, editable=False)),
                 ("jar_version", models.PositiveIntegerField(default=0, editable=False)),
-                ("jar_changed_at", models.DateTimeField(editable=False, null=True)),
+                (
+                    "jar_changed_at",
+                    models.DateTimeField(editable=False, null=True, verbose_name="cookie put in"),
+                ),
                 ("rotated_at", models.DateTimeField(editable=False, null=True)),
                 ("imported_digest", models.CharField(blank=True, editable=False, max_length=64)),
-                ("import_problem", models.CharField(blank=True, editable=False, max_length=200)),
+                (
+                    "import_problem",
+                    models.CharField(
+                        blank=True, editable=False, max_length=200, verbose_name="problem with PPLX_COOKIE"
+                    ),
+                ),
                 (
                     "health",
                     models.CharField(
@@ -166,14 +180,17 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("health_at", models.DateTimeField(editable=False, null=True)),
-                ("health_reason", models.CharField(blank=True, editable=False, max_length=200)),
+                (
+                    "health_reason",
+                    models.CharField(blank=True, editable=False, max_length=200, verbose_name="why"),
+                ),
                 ("faults", models.PositiveSmallIntegerField(default=0, editable=False)),
                 ("retry_at", models.DateTimeField(editable=False, null=True)),
                 ("checked_at", models.DateTimeField(editable=False, null=True)),
                 ("succeeded_at", models.DateTimeField(editable=False, null=True)),
                 ("remaining_pro", models.PositiveIntegerField(editable=False, null=True)),
                 ("remaining_research", models.PositiveIntegerField(editable=False, null=True)),
-                ("quota_at", models.DateTimeField(editable=False, null=True)),
+                ("quota_at", models.DateTimeField(editable=False, null=True, verbose_name="counted at")),
                 (
                     "quota_way",
                     models.CharField(
@@ -181,10 +198,19 @@ class Migration(migrations.Migration):
                         choices=[("direct", "Direct"), ("solver", "FlareSolverr")],
                         editable=False,
                         max_length=6,
+                        verbose_name="counted by way of",
                     ),
                 ),
-                ("quota_problem", models.CharField(blank=True, editable=False, max_length=200)),
-                ("alerted_at", models.DateTimeField(editable=False, null=True)),
+                (
+                    "quota_problem",
+                    models.CharField(
+                        blank=True, editable=False, max_length=200, verbose_name="why it was not counted"
+                    ),
+                ),
+                (
+                    "alerted_at",
+                    models.DateTimeField(editable=False, null=True, verbose_name="told of expiry"),
+                ),
                 ("check_due_at", models.DateTimeField(default=django.utils.timezone.now, editable=False)),
                 ("quota_due_at", models.DateTimeField(default=django.utils.timezone.now, editable=False)),
                 ("alert_due_at", models.DateTimeField(editable=False, null=True)),

@@ -32,10 +32,12 @@ class WebAccount(models.Model):
         SOLVER = "solver", "FlareSolverr"
 
     name = models.CharField(max_length=60, unique=True)
-    perplexity_user = models.CharField(max_length=80, blank=True, editable=False)
+    perplexity_user = models.CharField("Perplexity user", max_length=80, blank=True, editable=False)
     """`user.id` of the session: tells a new cookie of the same person from another person's."""
     tier = models.CharField(max_length=4, choices=Tier, default=Tier.PRO)
-    told_tier = models.CharField(max_length=4, choices=Tier, blank=True, editable=False)
+    told_tier = models.CharField(
+        "tier as Perplexity says", max_length=4, choices=Tier, blank=True, editable=False
+    )
     """What Perplexity says; `tier`, the operator's word, is what counts."""
     priority = models.SmallIntegerField(default=0, help_text="Lower is asked first.")
     parallel_limit = models.PositiveSmallIntegerField(
@@ -48,16 +50,16 @@ class WebAccount(models.Model):
 
     jar = models.TextField(blank=True, editable=False)
     jar_version = models.PositiveIntegerField(default=0, editable=False)
-    jar_changed_at = models.DateTimeField(null=True, editable=False)
+    jar_changed_at = models.DateTimeField("cookie put in", null=True, editable=False)
     rotated_at = models.DateTimeField(null=True, editable=False)
     imported_digest = models.CharField(max_length=64, blank=True, editable=False)
     """Of the environment's cookie that was last looked at; "" for accounts of other origin."""
-    import_problem = models.CharField(max_length=200, blank=True, editable=False)
+    import_problem = models.CharField("problem with PPLX_COOKIE", max_length=200, blank=True, editable=False)
     """Why that cookie is not the one in use."""
 
     health = models.CharField(max_length=9, choices=Health, default=Health.UNCHECKED, editable=False)
     health_at = models.DateTimeField(null=True, editable=False)
-    health_reason = models.CharField(max_length=200, blank=True, editable=False)
+    health_reason = models.CharField("why", max_length=200, blank=True, editable=False)
     faults = models.PositiveSmallIntegerField(default=0, editable=False)
     """In a row, of the kinds that are the account's own."""
     retry_at = models.DateTimeField(null=True, editable=False)
@@ -65,10 +67,10 @@ class WebAccount(models.Model):
     succeeded_at = models.DateTimeField(null=True, editable=False)
     remaining_pro = models.PositiveIntegerField(null=True, editable=False)
     remaining_research = models.PositiveIntegerField(null=True, editable=False)
-    quota_at = models.DateTimeField(null=True, editable=False)
-    quota_way = models.CharField(max_length=6, choices=Way, blank=True, editable=False)
-    quota_problem = models.CharField(max_length=200, blank=True, editable=False)
-    alerted_at = models.DateTimeField(null=True, editable=False)
+    quota_at = models.DateTimeField("counted at", null=True, editable=False)
+    quota_way = models.CharField("counted by way of", max_length=6, choices=Way, blank=True, editable=False)
+    quota_problem = models.CharField("why it was not counted", max_length=200, blank=True, editable=False)
+    alerted_at = models.DateTimeField("told of expiry", null=True, editable=False)
 
     # When the scheduled care is due; whoever moves one ahead from the value it read has the work.
     check_due_at = models.DateTimeField(default=timezone.now, editable=False)

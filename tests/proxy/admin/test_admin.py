@@ -52,7 +52,7 @@ def test_the_operator_s_word_on_the_tier_counts(site: Site) -> None:
 @pytest.mark.parametrize(
     ("cookie", "said"),
     [
-        ("", "A new account needs a cookie."),
+        ("", "This field is required."),
         ("theme=dark; lang=en", "There is no cookie"),
         ("sandbox-expired-evelyn", "Perplexity does not accept this session."),
         ("sandbox-blocked-evelyn", "network protection refuses us"),
