@@ -13,8 +13,9 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
-PAUSES = (0.1, 0.3, 1.0, 2.0, 4.0, 8.0, 15.0)
-"""Seconds before each new try: half a minute in all, which a restart of PostgreSQL does not take."""
+PAUSES = (0.1, 0.3, 1.0, *[2.0] * 14)
+"""Seconds before each new try: half a minute in all, which a restart of PostgreSQL does not take, and
+never long after it is back, before somebody else takes what was left."""
 
 
 def joined() -> AbstractContextManager[None]:

@@ -34,6 +34,10 @@ from research.services.watch import first_look
 
 log = logging.getLogger(__name__)
 
+# Runs that this process has sent and not recorded yet. Their leases may end while the database is away:
+# then it is this process, which lives, that knows what became of them, and no second sending of its own.
+_sending: set[UUID] = set()
+
 
 def due_to_submit(now: datetime) -> QuerySet[Run]:
     return moves.due(now).filter(state__in=(State.QUEUED, State.SUBMITTING))
@@ -48,7 +52,7 @@ def due_to_stop(now: datetime) -> QuerySet[Run]:
 
 def submit_next() -> bool:
     """Send the run that has waited longest; False when none is due."""
-    return _submit(moves.lease(due_to_submit(timezone.now()), 1))
+    return _submit(moves.lease(due_to_submit(timezone.now()).exclude(pk__in=[*_sending]), 1))
 
 
 def submit(run_id: UUID) -> bool:
@@ -59,10 +63,13 @@ def submit(run_id: UUID) -> bool:
 def _submit(leased: list[Run]) -> bool:
     for run in leased:
         crashpoint("submit.leased")
+        _sending.add(run.pk)
         try:
             _send(run)
         except FenceLost:
             log.info("%s was moved by another worker", run.public_id)
+        finally:
+            _sending.discard(run.pk)
     return bool(leased)
 
 

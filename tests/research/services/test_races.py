@@ -7,9 +7,11 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from functools import partial
 from threading import Barrier
 from typing import TypeVar
+from unittest.mock import patch
 from uuid import UUID
 
 import pytest
@@ -27,6 +29,7 @@ from research.services import advance, moves, stopping, watch
 from research.services.cancel import cancel_run
 from research.services.moves import FenceLost
 from tests.research.people import ask, somebody
+from tests.sandbox_server import SandboxServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Result = TypeVar("Result")
@@ -153,3 +156,36 @@ def test_it_ends_two_hundred_races_of_stop_and_completion_in_one_state_each() ->
     assert not ledger_check.check()
     assert ends[State.COMPLETED] > 0
     assert ends[State.CANCELLED] > 0
+
+
+def test_it_sends_nothing_twice_that_it_is_sending_itself(sandbox: SandboxServer) -> None:
+    """The database was away for longer than the lease: this process lives, and has the answer."""
+    run = ask(somebody(), "Tides? [sandbox:slow=0.7]")
+
+    def send_again() -> bool:
+        while Run.objects.get(pk=run.pk).state != State.SUBMITTING:
+            time.sleep(0.02)
+        Run.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
+        return advance.submit_next()
+
+    assert at_once(advance.submit_next, send_again) == [True, False]
+    run.refresh_from_db()
+    assert (run.state, run.submissions) == (State.RUNNING, 1)
+    assert sandbox.counts().agent_submissions(run.question) == 1
+
+
+@pytest.mark.cluster
+def test_it_takes_nothing_from_a_living_worker_because_its_own_clock_is_fast() -> None:
+    run = ask(somebody())
+    assert moves.lease_one(run.pk, State.QUEUED) is not None
+    later = timezone.now() + timedelta(hours=1)
+    with patch.object(timezone, "now", lambda: later):
+        assert moves.lease_one(run.pk, State.QUEUED) is None
+
+
+@pytest.mark.cluster
+def test_it_ends_no_lease_at_its_start_where_others_may_be_at_work() -> None:
+    run = ask(somebody())
+    assert moves.lease_one(run.pk, State.QUEUED) is not None
+    moves.release_all_leases()
+    assert moves.lease_one(run.pk, State.QUEUED) is None
