@@ -18,6 +18,7 @@ from celery.beat import Scheduler, Service
 from celery.worker import state
 from celery.worker.worker import WorkController
 from django.conf import settings
+from kombu.asynchronous import set_event_loop
 
 from portal.celery import app, streams
 
@@ -131,6 +132,7 @@ class Worker(Part):
     def _controller(
         self, of: Celery, queues: Sequence[str], concurrency: int, when_up: Callable[[], object]
     ) -> WorkController:
+        set_event_loop(None)  # or it would take the other's, and two threads would turn one loop
         return WorkController(
             app=of,
             queues=list(queues),

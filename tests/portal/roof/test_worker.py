@@ -7,8 +7,9 @@ import threading
 import pytest
 from celery import shared_task
 
-from portal.celery import app
+from portal.celery import app, streams
 from portal.running.parts import Worker
+from portal.running.signals import nothing
 
 free = threading.Event()
 begun = threading.Semaphore(0)
@@ -41,3 +42,13 @@ def test_it_begins_an_answer_though_every_other_thread_is_busy() -> None:
     finally:
         free.set()
         assert worker.stop()
+
+
+@pytest.mark.cluster
+def test_it_gives_each_pool_a_loop_of_its_own() -> None:
+    """Celery would have both threads turn one loop, and the first to end close it under the other."""
+    worker = Worker(1)
+
+    side, main = (worker._controller(of, ("drive",), 1, nothing) for of in (streams, app))
+
+    assert side.hub is not main.hub
