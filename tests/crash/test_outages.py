@@ -147,7 +147,7 @@ def test_it_piles_up_no_messages_while_every_worker_is_away(cluster: Cluster, va
             assert start(cluster.web, f"Tides while away? {number}", f"away {number}").status_code == 200
         time.sleep(8)
         with redis.Redis.from_url(valkey.url) as client:
-            waiting = int(client.llen("sonde.drive"))  # type: ignore[arg-type]  # the synchronous client
+            waiting = int(client.llen("sonde.drive"))
     finally:
         for pid in pids:
             os.killpg(pid, signal.SIGCONT)

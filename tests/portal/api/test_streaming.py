@@ -92,7 +92,8 @@ async def test_it_writes_every_piece_at_once_and_by_itself() -> None:
 
 async def test_it_answers_with_an_error_of_its_own_while_nothing_was_said() -> None:
     async def pieces() -> AsyncGenerator[bytes, None]:
-        for piece in ():
+        nothing: tuple[bytes, ...] = ()
+        for piece in nothing:
             yield piece
         raise Conflict("No.", headers={"x-should-retry": "false"})
 
