@@ -21,6 +21,9 @@ HEAD_SECONDS = 20.0
 """For a request's head to arrive whole. Browsers open connections ahead of their use."""
 LARGEST_HEAD = 64 * 1024
 """Bytes of request line and headers, and of one read more."""
+MOST_AHEAD = 16
+"""Requests that a client may send ahead of their answers. uvicorn keeps any number of them: a read of
+256 KiB can hold fifteen thousand, and keeping those takes 35 MiB."""
 LINGER_SECONDS = 5.0
 """For a client to notice that it was answered before its body was whole."""
 OWN_FILES = 256
@@ -29,6 +32,10 @@ ENOUGH_FILES = (65_536, 10_240)
 NOTHING_MORE = b"content-length: 0\r\ncache-control: no-store\r\nconnection: close\r\n\r\n"
 TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\n" + NOTHING_MORE
 NO_HANDSHAKE = b"HTTP/1.1 400 Bad Request\r\n" + NOTHING_MORE
+
+
+class TooManyAhead(Exception):
+    """A client does not wait for its answers."""
 
 
 class Connection(HttpToolsProtocol):
@@ -68,6 +75,8 @@ class Connection(HttpToolsProtocol):
             self._expect_head()
 
     def on_headers_complete(self) -> None:
+        if len(self.pipeline) >= MOST_AHEAD:
+            raise TooManyAhead  # to the parser, which stops, and is answered with a 400
         self.reads_head = False
         self.heads += 1
         self._stop_timers()

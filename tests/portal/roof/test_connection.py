@@ -14,7 +14,14 @@ import pytest
 import uvicorn
 
 from portal.running import connection
-from portal.running.connection import LARGEST_HEAD, Connection, Socket, most_connections, raise_open_files
+from portal.running.connection import (
+    LARGEST_HEAD,
+    MOST_AHEAD,
+    Connection,
+    Socket,
+    most_connections,
+    raise_open_files,
+)
 from portal.running.server import open_socket
 
 PATIENCE = 10.0
@@ -162,6 +169,22 @@ def test_it_takes_large_bodies_one_after_the_other(dial: Dial) -> None:
     for _ in range(3):
         client.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 300000\r\n\r\n" + b"x" * 300_000)
         assert hear_answer(client).startswith(b"HTTP/1.1 200")
+
+
+def test_it_takes_some_requests_ahead_of_their_answers(dial: Dial) -> None:
+    client = dial(GET * 10)
+    heard = b""
+    while heard.count(b"\r\n\r\nok") < 10:
+        heard += client.recv(65536)
+
+    assert heard.count(b"HTTP/1.1 200") == 10
+
+
+def test_it_takes_no_thousands_of_them(dial: Dial) -> None:
+    heard = hear(dial(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n" + GET * 5000))
+
+    assert b"HTTP/1.1 400" in heard
+    assert heard.count(b"HTTP/1.1 200") <= MOST_AHEAD
 
 
 def test_it_waits_for_a_body_longer_than_for_a_head(dial: Dial) -> None:
