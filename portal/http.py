@@ -112,7 +112,7 @@ class Reader:
     """GETs from one upstream, for whoever makes them by the thousand: a twentieth of the CPU.
 
     It is for reading alone. Below it is aiohttp, which does not tell for sure whether a request had
-    left when its connection broke (docs/decisions/0011); a GET may be repeated either way. Bound to
+    left when its connection broke (docs/decisions/0015); a GET may be repeated either way. Bound to
     the event loop that first uses it.
     """
 
