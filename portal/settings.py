@@ -417,7 +417,8 @@ CELERY_TASK_PUBLISH_RETRY_POLICY = {
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 20
-CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
+# Threads cannot be cancelled: the worker would only say so, once for each task, in tracebacks.
+CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = False
 CELERY_BEAT_SCHEDULE = {
     "sweep": {"task": "research.sweep", "schedule": 1.0, "options": {"expires": 5, "queue": "drive"}},
     "tidy": {"task": "research.tidy", "schedule": 3600.0, "options": {"expires": 600, "queue": "maint"}},

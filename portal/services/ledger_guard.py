@@ -16,8 +16,11 @@ REFUSAL = "entries are never changed or deleted"
 OPERATIONS = {"sqlite": ("update", "delete"), "postgresql": ("update", "delete", "truncate")}
 PRESENT = {
     "sqlite": "SELECT name FROM sqlite_master WHERE type = 'trigger'",
-    # A trigger that was switched off guards nothing.
-    "postgresql": "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgenabled IN ('O', 'A')",
+    # A trigger that was switched off guards nothing, nor does one of another schema's tables.
+    "postgresql": (
+        "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgenabled IN ('O', 'A')"
+        " AND tgrelid IN (to_regclass('portal_ledgerentry'), to_regclass('portal_auditentry'))"
+    ),
 }
 FUNCTION = f"""
 CREATE OR REPLACE FUNCTION portal_append_only() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -52,6 +52,19 @@ def test_it_notices_that_a_guard_is_switched_off() -> None:
     assert ledger_guard.missing() == ["delete of portal_ledgerentry"]
 
 
+@pytest.mark.cluster
+def test_it_takes_no_guard_of_another_portal_in_the_same_database_for_its_own() -> None:
+    run_sql("CREATE SCHEMA other")
+    run_sql("CREATE TABLE other.portal_ledgerentry (id bigint)")
+    run_sql(
+        "CREATE TRIGGER portal_ledgerentry_no_update BEFORE UPDATE ON other.portal_ledgerentry"
+        " FOR EACH ROW EXECUTE FUNCTION portal_append_only()"
+    )
+    run_sql("DROP TRIGGER portal_ledgerentry_no_update ON portal_ledgerentry")
+
+    assert ledger_guard.missing() == ["update of portal_ledgerentry"]
+
+
 def test_it_puts_the_guard_back_with_the_next_migrate() -> None:
     ledger_guard.remove()
 
