@@ -7,6 +7,7 @@ which `Fault` it was. Deadlines are its own: no call outlives its share of a lea
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -22,6 +23,7 @@ SHARE_OF_LEASE = 0.45
 SHARE_OF_CALL = 0.2
 """What of it the wait for a free connection, the connecting and the handshake may take each: a call
 that runs out of time in one of these has not left, and is told from one that has."""
+ERROR_NUMBER = re.compile(r"\[Errno -?\d+\] ")
 LONGEST_BODY = 16 * 1024 * 1024
 _CANNOT_BE_SENT = Refused(Fault.BAD_KEY, "No request can be made with the upstream's address and key.")
 
@@ -109,4 +111,5 @@ def _lost(error: Exception) -> Refused:
 
 
 def _words(error: Exception) -> str:
-    return redact(str(error))[:200] or type(error).__name__
+    """For people, who have no use for the number that the system gives an error."""
+    return redact(ERROR_NUMBER.sub("", str(error)))[:200] or type(error).__name__

@@ -72,6 +72,15 @@ async def test_it_knows_that_nothing_left_where_nobody_listens() -> None:
     assert await post("http://127.0.0.1:9") is Fault.UNREACHABLE
 
 
+async def test_it_tells_people_why_a_host_cannot_be_reached_without_the_system_s_number() -> None:
+    async with async_client("http://no-such-host.invalid") as client:
+        answer = await exchange(client, "POST", "/v1/agent", json={})
+
+    assert isinstance(answer, Refused)
+    assert answer.message.startswith("The upstream cannot be reached: ")
+    assert "Errno" not in answer.message
+
+
 async def test_it_knows_that_nothing_left_while_every_connection_was_taken() -> None:
     async with silent(cut=False) as url, async_client(url, connections=1) as client:
         first = asyncio.create_task(exchange(client, "POST", "/v1/agent", json={}))
