@@ -49,6 +49,7 @@ class Connection(HttpToolsProtocol):
         self.head_size = 0
         self.head_timer: TimerHandle | None = None
         self.linger_timer: TimerHandle | None = None
+        self.under_way: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn
         super().connection_made(transport)
@@ -58,8 +59,18 @@ class Connection(HttpToolsProtocol):
             self._expect_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """uvicorn tells the last request only: the one under way would write to nobody, and say so in
+        fifty lines."""
         self._stop_timers()
+        self.pipeline.clear()
+        if self.under_way is not None and not self.under_way.response_complete:
+            self.under_way.disconnected = True
+            self.under_way.message_event.set()
         super().connection_lost(exc)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self.under_way = cycle
+        super()._start_asgi_task(cycle, app)
 
     def data_received(self, data: bytes) -> None:
         was_within = self.heads if self.reads_head else None

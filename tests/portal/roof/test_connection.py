@@ -187,6 +187,17 @@ def test_it_takes_no_thousands_of_them(dial: Dial) -> None:
     assert heard.count(b"HTTP/1.1 200") <= MOST_AHEAD
 
 
+@pytest.mark.parametrize("more", [GET * (MOST_AHEAD + 2), GET + b"no http\r\n\r\n"], ids=["many", "bad"])
+def test_it_tells_of_no_trouble_when_it_hangs_up_with_an_answer_under_way(
+    dial: Dial, caplog: pytest.LogCaptureFixture, more: bytes
+) -> None:
+    client = dial(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n" + more)
+    hear(client)
+    time.sleep(1.5)
+
+    assert "Traceback" not in caplog.text
+
+
 def test_it_waits_for_a_body_longer_than_for_a_head(dial: Dial) -> None:
     client = dial(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\na")
     time.sleep(0.8)
