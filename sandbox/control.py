@@ -28,13 +28,17 @@ Opened = Callable[[Request], Awaitable[Response]]
 
 
 def _check_local(request: Request) -> None:
-    host = request.client.host if request.client else ""
-    try:
-        local = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        local = False
-    if not local:
+    """A browser on this machine can be led here by a public name that was made to mean loopback."""
+    peer, asked = request.client.host if request.client else "", request.url.hostname or ""
+    if not _is_loopback(peer) or ("." in asked and not _is_loopback(asked)):
         raise Refused(refusal(403, "forbidden", "the control door opens only on the machine itself"))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _check_json(request: Request) -> None:

@@ -178,6 +178,24 @@ async def test_it_refuses_settings_that_make_no_sense(visitor: Visitor, settings
     assert (await visitor.client.post("/_sandbox/settings", json=settings)).status_code == 400
 
 
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:1", 200),
+        ("localhost", 200),
+        ("[::1]:1", 200),
+        ("rebound.example", 403),
+        ("192.0.2.1", 403),
+    ],
+)
+async def test_it_opens_its_control_door_to_no_name_of_the_internet(
+    visitor: Visitor, host: str, status: int
+) -> None:
+    answer = await visitor.client.get("/_sandbox/jobs", headers={"host": host})
+
+    assert answer.status_code == status
+
+
 async def test_it_tells_what_every_marker_means(visitor: Visitor) -> None:
     found = (await visitor.client.get("/_sandbox/markers")).json()
     assert all(meaning.endswith(".") for meaning in found.values())
