@@ -38,7 +38,10 @@ MOST_WAVES = 10
 
 
 class Cluster:
-    def __init__(self, folder: Path, sandbox: SandboxServer, database_url: str, valkey: Valkey) -> None:
+    def __init__(
+        self, folder: Path, sandbox: SandboxServer, database_url: str, valkey: Valkey, lease: str = LEASE
+    ) -> None:
+        self.lease = lease
         self.folder = folder
         self.sandbox = sandbox
         self.valkey = valkey
@@ -63,7 +66,7 @@ class Cluster:
             SECRET_KEY="a secret key that every process of this cluster shares, and nobody else",
             SONDE_ENCRYPTION_KEYS="k1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
             RESEARCH_POLL_SECONDS=POLL,
-            RESEARCH_LEASE_SECONDS=LEASE,
+            RESEARCH_LEASE_SECONDS=self.lease,
         )
 
     @property

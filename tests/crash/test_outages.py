@@ -58,7 +58,9 @@ def valkey() -> Iterator[Valkey]:
 def cluster(
     tmp_path_factory: pytest.TempPathFactory, sandbox: SandboxServer, postgres: Postgres, valkey: Valkey
 ) -> Iterator[Cluster]:
-    cluster = Cluster(tmp_path_factory.mktemp("cluster"), sandbox, postgres.url, valkey)
+    folder = tmp_path_factory.mktemp("cluster")
+    # Longer than an outage: who has the answer then has the lease as well, and nothing is sent twice.
+    cluster = Cluster(folder, sandbox, postgres.url, valkey, lease="20")
     try:
         cluster.start()
         cluster.web.manage("grant_credits", "admin@localhost", "1000")

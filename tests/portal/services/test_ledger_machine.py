@@ -172,7 +172,8 @@ class Ledger(RuleBasedStateMachine):
     def take(self, who: int, amount: Decimal) -> None:
         """Only of own credits, which no month touches."""
         if amount <= self.books.purses[who].own:
-            ledger.adjust(self.accounts[who], -amount, reason="taken", actor_id=None)
+            with the_clock_at(MONTHS[self.month]):
+                ledger.adjust(self.accounts[who], -amount, reason="taken", actor_id=None)
             self.books.purses[who].own -= amount
 
     @rule()
