@@ -22,6 +22,7 @@ from tests.crash.test_crash_points import (
     POLL,
     WHILE_SENDING,
     cancel,
+    race,
     start,
     wait_until_submitted,
 )
@@ -184,6 +185,15 @@ def test_it_ends_a_stop_that_a_death_interrupted(cluster: Cluster, point: str) -
     cluster.expected += 1
     cluster.start()
     cluster.judge()
+
+
+def test_it_ends_each_of_many_races_of_stop_and_finish_once(cluster: Cluster) -> None:
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda number: race(cluster.web, number), range(60)))
+    cluster.expected += 60
+    cluster.judge()
+    raced = [row.state for row in cluster.books.runs() if "Tides number" in row.question]
+    assert {"completed", "cancelled"} == set(raced)
 
 
 def test_it_loses_nothing_when_the_broker_is_flushed_and_killed_under_two_hundred_runs(
