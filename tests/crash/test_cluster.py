@@ -150,15 +150,15 @@ def test_it_makes_one_run_of_a_start_that_died_at_the_door(cluster: Cluster, poi
     cluster.judge()
 
 
-@pytest.mark.parametrize("point", IN_THE_WORKER)
-def test_it_finishes_once_and_charges_once_what_a_worker_died_on(cluster: Cluster, point: str) -> None:
+def lose_a_worker(cluster: Cluster, point: str, label: str) -> None:
+    """Start runs until one of the two workers dies at `point`; then all of them must end right."""
     doomed = cluster.workers[0]
     doomed.restart(SONDE_CRASH_AT=point)
     waves = 0
     while not doomed.has_ended(seconds=3 if waves else 0):
         # The other worker may have been quicker with all of a wave.
         assert waves < MOST_WAVES, "the doomed worker never got there"
-        questions = [f"Tides at {point}? {waves} {n}" for n in range(AT_ONCE)]
+        questions = [f"Tides at {point}, {label}? {waves} {n}" for n in range(AT_ONCE)]
         with ThreadPoolExecutor(AT_ONCE) as threads:
             answers = list(threads.map(lambda question: start(cluster.web, question, question), questions))
         assert {answer.status_code for answer in answers} == {200}
@@ -168,6 +168,21 @@ def test_it_finishes_once_and_charges_once_what_a_worker_died_on(cluster: Cluste
     cluster.deaths_while_sending += AT_ONCE * waves if point in WHILE_SENDING else AT_ONCE
     assert doomed.wait() == -signal.SIGKILL
     cluster.judge()
+
+
+@pytest.mark.parametrize("point", IN_THE_WORKER)
+def test_it_finishes_once_and_charges_once_what_a_worker_died_on(cluster: Cluster, point: str) -> None:
+    lose_a_worker(cluster, point, "agent")
+
+
+@pytest.mark.parametrize("point", sorted(WHILE_SENDING))
+def test_it_sends_again_under_the_same_key_where_the_upstream_takes_one(cluster: Cluster, point: str) -> None:
+    cluster.web.restart(RESEARCH_BACKENDS="sonar")
+    try:
+        lose_a_worker(cluster, point, "sonar")
+        assert {row.backend for row in cluster.books.runs() if f"{point}, sonar" in row.question} == {"sonar"}
+    finally:
+        cluster.web.restart()
 
 
 @pytest.mark.parametrize("point", IN_A_STOP)
