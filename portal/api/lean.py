@@ -40,6 +40,7 @@ from portal.api.threads import run_in_database
 from portal.services.limits import admit_request
 from portal.services.principal import Principal
 from portal.wire.errors import BadRequest, MethodNotAllowed, Problem
+from portal.wire.gateway import encoded, is_gateway_path
 from portal.wire.ids import accept_request_id
 
 LARGE = 65_536
@@ -52,6 +53,7 @@ class Call:
     """One request, read. `headers` are by lower-case name, `parts` what the path's braces name."""
 
     method: str
+    path: str
     parts: Mapping[str, str]
     query: Mapping[str, str]
     headers: Mapping[str, str]
@@ -108,7 +110,7 @@ class KeyRoute:
             require_scope(who, self.scope)
             answer = self.door(call, who)
         except Exception as error:  # whatever it is, it becomes an answer
-            answer = answer_of(problem_of(error, call.request_id))
+            answer = answer_of(problem_of(error, call.request_id), call.path)
         return replace(answer, headers={**limits, **answer.headers})
 
 
@@ -131,15 +133,16 @@ Route = KeyRoute | OpenRoute
 
 
 class Doors:
-    """An ASGI application for the paths that its routes begin with: `/v1/agent` claims all of `/v1`."""
+    """An ASGI application for the paths that its routes begin with: `/v1/agent` claims all of `/v1`, and
+    the gateway's paths claim what lies beneath them."""
 
     def __init__(self, routes: Sequence[Route], *, body_seconds: float = BODY_SECONDS) -> None:
         self.body_seconds = body_seconds
         self.routes = [(route, tuple(route.path.split("/")[1:])) for route in routes]
-        self.roots = {path[0] for _, path in self.routes}
+        self.roots = {path[0] for route, path in self.routes if not is_gateway_path(route.path)}
 
     def serves(self, path: str) -> bool:
-        return path.startswith("/") and path[1:].partition("/")[0] in self.roots
+        return is_gateway_path(path) or (path.startswith("/") and path[1:].partition("/")[0] in self.roots)
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         headers = _headers(scope["headers"])
@@ -150,11 +153,11 @@ class Doors:
         except Disconnected:
             return
         except Exception as error:  # whatever it is, it becomes an answer
-            reply = answer_of(problem_of(error, request_id))
+            reply = answer_of(problem_of(error, request_id), scope["path"])
         cors = cors_headers(
             headers.get("origin"), settings.CORS_ORIGINS, preflight=_is_preflight(scope, headers)
         )
-        exchange = _Exchange(receive, send, {**cors, "X-Request-Id": request_id}, request_id)
+        exchange = _Exchange(receive, send, {**cors, "X-Request-Id": request_id}, request_id, scope["path"])
         if isinstance(reply, Stream):
             await exchange.stream(reply)
         elif isinstance(reply, Later):
@@ -174,6 +177,7 @@ class Doors:
             raise MethodNotAllowed(f"Use one of these methods here: {methods}.", headers={"Allow": methods})
         call = Call(
             method=scope["method"],
+            path=scope["path"],
             parts=_parts(route.path, scope["path"]),
             query=_query(scope["query_string"]),
             headers=headers,
@@ -201,8 +205,9 @@ def answer_json(value: object, *, status: int = 200, headers: Mapping[str, str] 
     return Answer(json.dumps(value, ensure_ascii=False).encode(), status, headers or {})
 
 
-def answer_of(problem: Problem) -> Answer:
-    return Answer(problem.encoded(), problem.status, problem.headers)
+def answer_of(problem: Problem, path: str) -> Answer:
+    """As clients of this path read errors."""
+    return Answer(encoded(problem, path), problem.status, problem.headers)
 
 
 def _fits(pattern: tuple[str, ...], asked: tuple[str, ...]) -> bool:
@@ -268,6 +273,7 @@ class _Exchange:
     send: Send
     extra: Mapping[str, str]
     request_id: str
+    path: str
 
     async def send_whole(self, answer: Answer, *, with_body: bool = True) -> None:
         length = {"Content-Type": "application/json", "Content-Length": str(len(answer.body))}
@@ -282,10 +288,10 @@ class _Exchange:
         except ClientLeft:
             return
         except asyncio.CancelledError:
-            await self.send_whole(answer_of(stopping()))
+            await self.send_whole(answer_of(stopping(), self.path))
             raise
         except Exception as error:  # whatever it is, it becomes an answer
-            answer = answer_of(problem_of(error, self.request_id))
+            answer = answer_of(problem_of(error, self.request_id), self.path)
         await self.send_whole(replace(answer, headers={**later.headers, **answer.headers}))
 
     async def stream(self, stream: Stream) -> None:
@@ -308,7 +314,7 @@ class _Exchange:
         """An error of its own while nothing was sent, else the stream's last words."""
         if wire.begun:
             return await wire.end(stream.last_words(problem))
-        answer = answer_of(problem)
+        answer = answer_of(problem, self.path)
         return await self.send_whole(replace(answer, headers={**stream.headers, **answer.headers}))
 
     def _start(self, status: int, headers: Mapping[str, str]) -> Message:

@@ -64,6 +64,7 @@ ROUTES = (
     OpenRoute("GET", "/v1/database", lose_database),
     OpenRoute("GET", "/health", echo),
     KeyRoute("POST", "/v1/locked", "research", enter),
+    KeyRoute("POST", "/chat/completions", "chat", enter),
 )
 DOORS = Doors(ROUTES)
 client = Client(DOORS)
@@ -345,3 +346,27 @@ def test_it_stays_closed_to_other_origins(settings: Settings) -> None:
     answer = client.get("/v1/things", headers={"Origin": "https://evil.example"})
     assert "access-control-allow-origin" not in answer.headers
     assert answer.headers["vary"] == "Origin"
+
+
+def test_it_claims_no_page_for_a_path_beneath_it() -> None:
+    assert DOORS.serves("/chat/completions")
+    assert DOORS.serves("/async/nothing")
+    assert not DOORS.serves("/chat")
+    assert not DOORS.serves("/chat/5f0f")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "kind", "status"),
+    [
+        ("POST", "/chat/completions", "invalid_api_key", 401),
+        ("GET", "/chat/completions", "method_not_allowed", 405),
+        ("GET", "/async/nothing", "not_found", 404),
+    ],
+)
+def test_it_refuses_in_the_gateway_s_shape_on_its_paths(
+    method: str, path: str, kind: str, status: int
+) -> None:
+    response = client.request(method, path)
+    error = response.json()["error"]
+    assert (response.status_code, error["type"], error["code"]) == (status, kind, status)
+    assert response.headers["x-request-id"]
