@@ -24,5 +24,7 @@ class RunRequest:
     """The run that this one follows up."""
     retry_count: int = 0
     """`x-stainless-retry-count`: an SDK that resends a create without a key says so (agent-api §6.3)."""
+    least_budget: int = 0
+    """Seconds that the run may take at least, whatever its preset says (SPEC 10.10)."""
     ignored: tuple[str, ...] = ()
     """Known request fields that no backend honours; told in the answer (SPEC 10.9)."""

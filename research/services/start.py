@@ -67,7 +67,7 @@ def start_run(who: Principal, request: RunRequest, door: str) -> Started:
     known = _started_before(who, request, print_)
     if known is not None:
         return Started(known, replayed=True)
-    terms = _terms(preset)
+    terms = _terms(preset, request.least_budget)
     try:
         with transaction.atomic():
             run = _create(who, request, terms, print_, door)
@@ -178,20 +178,21 @@ def _create(who: Principal, request: RunRequest, terms: dict[str, Any], print_: 
     return run
 
 
-def _terms(preset: Preset) -> dict[str, Any]:
+def _terms(preset: Preset, least_budget: int) -> dict[str, Any]:
     """The values a run is admitted with and keeps, whatever happens to the preset."""
     now = timezone.now()
+    time_budget = max(preset.time_budget, least_budget)
     return {
         "preset": preset.name,
         "price": preset.price,
-        "time_budget": preset.time_budget,
+        "time_budget": time_budget,
         "usual_seconds": usual_seconds(preset),
         "backends": preset.backends or list(settings.RESEARCH_BACKENDS),
         "parameters": preset.parameters,
         "charge_cancelled": preset.charge_cancelled,
         "created_at": now,
         "next_run_at": now,
-        "deadline_at": now + timedelta(seconds=preset.time_budget) + QUEUE_PATIENCE,
+        "deadline_at": now + timedelta(seconds=time_budget) + QUEUE_PATIENCE,
     }
 
 

@@ -55,6 +55,14 @@ def test_it_names_the_enabled_presets_to_whoever_asks_for_another(who: Principal
     assert not Run.objects.exists()
 
 
+def test_it_gives_a_run_the_least_budget_that_its_door_asks_for(who: Principal) -> None:
+    short = start_run(who, RunRequest("Why?", preset="2m", least_budget=1800), Door.MCP).run
+    assert (short.price, short.time_budget) == (1, 1800)
+    assert (
+        start_run(who, RunRequest("Why?", preset="60m", least_budget=1800), Door.MCP).run.time_budget == 3600
+    )
+
+
 def test_it_keeps_the_terms_it_was_admitted_with(who: Principal) -> None:
     run = ask(who)
     Preset.objects.update(price=Decimal(9), time_budget=1)
