@@ -28,6 +28,7 @@ from proxy.protocol.documents import Block, Documents
 from proxy.protocol.model_used import ModelWatch
 from proxy.protocol.refusals import error_event, refusal
 from proxy.protocol.tolerant import items_of, object_of, text_of
+from proxy.protocol.trail import Trail
 from proxy.protocol.web_frame import Frame, read_frame
 from proxy.protocol.web_sources import Place, SourceList
 
@@ -36,10 +37,16 @@ _PLANS = ("plan_block", "reasoning_plan_block")
 
 @dataclass(slots=True)
 class WebAnswer:
-    """Reads one answer of a model asked for as the preference `requested`."""
+    """Reads one answer of a model asked for as the preference `requested`.
+
+    `complete`: a frame has said that the answer is; what may still come is the stream's end.
+    """
 
     requested: str
+    trail: Trail | None = None
+    """Filled for whoever wants all of it."""
     over: bool = False
+    complete: bool = False
     thread: Thread = field(default_factory=Thread)
     _tracks: AnswerTracks = field(default_factory=AnswerTracks)
     _documents: Documents = field(default_factory=Documents)
@@ -73,6 +80,17 @@ class WebAnswer:
         """The body has ended: without `end_of_stream` that is a failure."""
         return [] if self.over else self._end(Fault(FaultKind.CUT))
 
+    def so_far(self) -> Done:
+        """The answer as if it ended here; its text may be empty."""
+        answer = self._tracks.answer
+        if self._report and self._report not in answer:
+            answer = f"{answer.rstrip()}\n\n{self._report}" if answer.strip() else self._report
+        return Done(answer, self._sources.sources, self.thread, self._model.used, self._report)
+
+    @property
+    def progress(self) -> Progress | None:
+        return self._progress
+
     def _end(self, last: Done | Fault) -> list[Delta]:
         self.over = True
         return [last]
@@ -82,12 +100,10 @@ class WebAnswer:
             return Fault(FaultKind.STOPPED)
         if self._tracks.is_broken(self._documents.lost):
             return Fault(FaultKind.BROKEN)
-        answer = self._tracks.answer
-        if self._report and self._report not in answer:
-            answer = f"{answer.rstrip()}\n\n{self._report}" if answer.strip() else self._report
-        if not answer.strip():
+        done = self.so_far()
+        if not done.answer.strip():
             return Fault(FaultKind.REWRITTEN if self._tracks.taken_back else FaultKind.EMPTY)
-        return Done(answer, self._sources.sources, self.thread, self._model.used, self._report)
+        return done
 
     def _read_frame(self, frame: Frame) -> list[Delta]:
         fault = refusal(frame)
@@ -108,6 +124,7 @@ class WebAnswer:
         self._read_model(frame, self._tracks.text.size - emitted, emitted, deltas)
         deltas += (Text(text) for text in answer)
         if frame.status == "COMPLETED" and frame.final_sse_message is True:
+            self.complete = True
             self._stopped = frame.text_completed is False
         return deltas
 
@@ -146,13 +163,18 @@ class WebAnswer:
         elif block.field == "sources_mode_block":
             rows = items_of(block.value.get("web_results")) or items_of(block.value.get("rows"))
             deltas += self._sources.replace(Place.SOURCES_TAB, rows)
+            if self.trail:
+                self.trail.note_found(rows)
         elif block.field == "unified_assets_block":
             self._report = web_steps.report_body(block.value.get("assets")) or self._report
         elif block.field == "workflow_block":
             self._read_workflow(block, deltas, answer)
 
     def _read_plan(self, block: Block, deltas: list[Delta]) -> None:
-        self._tell(web_steps.goals(goal for _, goal in block.fresh("goals")), deltas)
+        goals = [goal for _, goal in block.fresh("goals")]
+        self._tell(web_steps.goals(goals), deltas)
+        if self.trail:
+            self.trail.note_goals(goals)
         for _, step in block.fresh("steps"):
             self._read_step(object_of(step), deltas)
         progress = web_steps.progress(block.value)
@@ -163,6 +185,8 @@ class WebAnswer:
     def _read_step(self, step: dict[str, object], deltas: list[Delta]) -> None:
         self._tell(web_steps.step_lines(step), deltas)
         deltas += self._sources.extend(Place.SEARCH_STEP, web_steps.step_results(step))
+        if self.trail:
+            self.trail.note_step(step)
 
     def _read_results(self, block: Block, deltas: list[Delta]) -> None:
         fresh = block.fresh("web_results")
@@ -171,13 +195,18 @@ class WebAnswer:
         else:
             deltas += self._sources.update(Place.BLOCK, fresh, len(items_of(block.value.get("web_results"))))
         self._tell(web_steps.pages_found(fresh), deltas)
+        if self.trail:
+            self.trail.note_found(item for _, item in fresh)
 
     def _read_workflow(self, block: Block, deltas: list[Delta], answer: list[str]) -> None:
         for item in workflow.fresh_items(block):
-            self._tell(web_steps.queries(workflow.item_queries(item)), deltas)
-            sources = workflow.item_sources(item)
+            queries, sources = workflow.item_queries(item), workflow.item_sources(item)
+            self._tell(web_steps.queries(queries), deltas)
             deltas += self._sources.extend(Place.WORKFLOW, sources)
             self._tell(web_steps.pages_found(enumerate(sources)), deltas)
+            if self.trail:
+                self.trail.note_queries(queries)
+                self.trail.note_found(sources)
             payload = workflow.item_answer(item)
             if payload and (text := self._tracks.read_workflow(payload)):
                 answer.append(text)
@@ -185,6 +214,9 @@ class WebAnswer:
     def _read_legacy(self, frame: Frame, deltas: list[Delta]) -> None:
         self._tell(web_steps.goals(items_of(object_of(frame.plan).get("goals"))), deltas)
         deltas += self._sources.replace(Place.TOP_LEVEL, items_of(frame.web_results))
+        if self.trail:
+            self.trail.note_plan(frame.plan)
+            self.trail.note_found(items_of(frame.web_results))
 
     def _read_steps(self, text: str, deltas: list[Delta], answer: list[str]) -> None:
         """The `text` member (perplexity-web §8)."""
@@ -195,5 +227,7 @@ class WebAnswer:
             final, results = web_steps.final_answer(step)
             whole = whole if final is None else final
             deltas += self._sources.replace(Place.FINAL_STEP, results)
+            if self.trail:
+                self.trail.note_found(results)
         if new := self._tracks.read_final(whole):
             answer.append(new)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
+from urllib.parse import quote
 
 import msgspec
 
@@ -39,7 +40,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def reconnect_path(entry: str) -> str:
-    return f"{ASK_PATH}/reconnect/{entry}"
+    return f"{ASK_PATH}/reconnect/{quote(entry, safe='')}"
 
 
 def versioned(path: str, version: str) -> str:

@@ -59,12 +59,12 @@ def pages_found(results: Iterable[tuple[int, object]]) -> Iterator[Reasoning]:
 
 def step_results(step: dict[str, object]) -> list[object]:
     """The web results that a step brings along."""
-    return items_of(_content(step).get("web_results"))
+    return items_of(content_of(step).get("web_results"))
 
 
 def step_lines(step: dict[str, object]) -> Iterator[Reasoning]:
     """One step, of `pro_search_steps` or of the `text` list; unknown types say nothing."""
-    content = _content(step)
+    content = content_of(step)
     match step.get("step_type"):
         case "SEARCH_WEB":
             yield from queries(items_of(content.get("queries")))
@@ -74,8 +74,8 @@ def step_lines(step: dict[str, object]) -> Iterator[Reasoning]:
             yield from pages_found(enumerate(items_of(content.get("web_results"))))
 
 
-def _content(step: dict[str, object]) -> dict[str, object]:
-    """`content`, or the member named after the step's type (`search_web_content`)."""
+def content_of(step: dict[str, object]) -> dict[str, object]:
+    """What a step holds: `content`, or the member named after the step's type (`search_web_content`)."""
     plain = step.get("content")
     if isinstance(plain, dict):
         return plain
@@ -95,18 +95,18 @@ def step_report(step: dict[str, object]) -> str:
     """The report of a RESEARCH_ANSWER step, "" for others."""
     if step.get("step_type") != "RESEARCH_ANSWER":
         return ""
-    return report_body(step.get("assets")) or report_body(_content(step).get("assets"))
+    return report_body(step.get("assets")) or report_body(content_of(step).get("assets"))
 
 
 def final_answer(step: dict[str, object]) -> tuple[str | None, list[object]]:
     """Answer and web results of a FINAL step (perplexity-web §8): a JSON string, or plain text."""
-    answer = _content(step).get("answer")
+    answer = content_of(step).get("answer")
     if step.get("step_type") != "FINAL" or not isinstance(answer, str):
         return None, []
     nested = read_json(answer) if answer.lstrip().startswith("{") else None
     if isinstance(nested, dict) and isinstance(nested.get("answer"), str):
         return text_of(nested["answer"]), items_of(nested.get("web_results"))
-    return answer, items_of(_content(step).get("web_results"))
+    return answer, items_of(content_of(step).get("web_results"))
 
 
 def read_step_list(text: str) -> tuple[list[dict[str, object]], str | None]:

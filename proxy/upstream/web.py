@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
+from uuid import uuid4
 
 from django.conf import settings
 
@@ -97,10 +98,24 @@ class Opened:
 
 async def ask(session: Session, ask: Ask, ids: AskIds) -> Opened | Fault:
     """Send a question and wait for the head of its answer."""
+    body = web_request.ask_body(ask, ids)
+    return await _open(session, web_request.ASK_PATH, body, ids.request, ask.preference)
+
+
+async def reconnect(session: Session, thread: Thread, preference: str) -> Opened | Fault:
+    """Take an answer up again: all of it so far in one frame, then the rest (perplexity-web §15).
+
+    FORBIDDEN where the thread is gone, which only a session check tells from a dead session.
+    """
+    path, body = web_request.reconnect_path(thread.entry), web_request.reconnect_body()
+    return await _open(session, path, body, str(uuid4()), preference)
+
+
+async def _open(session: Session, path: str, body: bytes, request_id: str, preference: str) -> Opened | Fault:
     base_url = session.upstream.base_url
-    headers = web_request.ask_headers(settings.USER_AGENT, session.jar, base_url, ids.request)
-    request = Request("POST", base_url + web_request.ASK_PATH, headers, web_request.ask_body(ask, ids))
-    watch = Watch(patience_for(ask.preference))
+    headers = web_request.ask_headers(settings.USER_AGENT, session.jar, base_url, request_id)
+    request = Request("POST", base_url + path, headers, body)
+    watch = Watch(patience_for(preference))
     try:
         async with asyncio.timeout(watch.left):
             reply = await client_for(base_url, sandbox=session.upstream.sandbox).open(request)

@@ -10,10 +10,12 @@ from pytest_django.fixtures import Settings
 
 from portal.services import network
 from portal.services.upstreams import WebUpstream
+from portal.wire.sse import SseDecoder
 from proxy.protocol.delta import Done, Fault, FaultKind, Thread
 from proxy.protocol.discovery import UpstreamCatalogue
 from proxy.protocol.quota import Quota, SolverFailed
 from proxy.protocol.session import TOKEN, SignedIn
+from proxy.protocol.web_events import WebAnswer
 from proxy.protocol.web_request import Ask
 from proxy.upstream import web
 from tests.proxy.accounts import session
@@ -240,3 +242,36 @@ def test_it_cannot_remove_what_is_not_there(sandbox: SandboxServer) -> None:
 
     assert isinstance(gone, Fault)
     assert gone.kind is FaultKind.FORBIDDEN
+
+
+async def taken_up(session: web.Session, thread: Thread) -> Done | Fault:
+    opened = await web.reconnect(session, thread, "turbo")
+    if isinstance(opened, Fault):
+        return opened
+    answer, decoder = WebAnswer("turbo"), SseDecoder()
+    try:
+        async for chunk in opened.chunks():
+            for record in decoder.feed(chunk):
+                answer.read(record)
+    finally:
+        await opened.close()
+    assert answer.over
+    return answer.so_far()
+
+
+def test_it_takes_an_answer_up_again(sandbox: SandboxServer) -> None:
+    before = ask(session(sandbox), QUESTION).last
+    assert isinstance(before, Done)
+
+    again = network.call(taken_up(session(sandbox), before.thread))
+
+    assert isinstance(again, Done)
+    assert (again.answer, again.sources) == (before.answer, before.sources)
+
+
+@pytest.mark.parametrize("entry", ["no-such-entry", "../perplexity_ask", "a/b?c#d"])
+def test_it_finds_no_answer_to_take_up_where_there_is_none(sandbox: SandboxServer, entry: str) -> None:
+    gone = network.call(taken_up(session(sandbox), Thread(entry)))
+
+    assert isinstance(gone, Fault)
+    assert gone.kind in (FaultKind.FORBIDDEN, FaultKind.REJECTED)
