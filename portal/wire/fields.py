@@ -62,6 +62,16 @@ class Fields:
             return value
         raise self.refuse(name, "must be true or false")
 
+    def whole(self, name: str, *, least: int, most: int) -> int | None:
+        """A whole number within both bounds; JSON writes it with a fraction of zero, too."""
+        value = self.values.get(name)
+        if value is None:
+            return None
+        number = int(value) if isinstance(value, float) and value.is_integer() else value
+        if isinstance(number, int) and not isinstance(number, bool) and least <= number <= most:
+            return number
+        raise self.refuse(name, f"must be a whole number from {least:,} to {most:,}")
+
     def items(self, name: str, *, most: int) -> list[object]:
         """A list of at most `most` members; a missing one is empty."""
         value = self.values.get(name)

@@ -73,3 +73,14 @@ def test_it_reads_what_is_right() -> None:
 )
 def test_it_repeats_only_plain_names(text: str, plain: bool) -> None:
     assert is_plain_name(text) is plain
+
+
+@pytest.mark.parametrize(("value", "read"), [(1, 1), (100, 100), (20.0, 20), (None, None)])
+def test_it_reads_whole_numbers(value: object, read: int | None) -> None:
+    assert Fields({"x": value}).whole("x", least=1, most=100) == read
+
+
+@pytest.mark.parametrize("value", [0, 101, 1.5, True, "5", [5], float("nan"), float("inf")])
+def test_it_refuses_what_is_no_whole_number_in_range(value: object) -> None:
+    with pytest.raises(BadRequest, match="x must be a whole number from 1 to 100"):
+        Fields({"x": value}).whole("x", least=1, most=100)
