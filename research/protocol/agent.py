@@ -73,23 +73,23 @@ def parse_run_request(body: Fields, headers: Mapping[str, str]) -> RunRequest:
     _refuse_modes(body)
     search, unread_tools = read_search(body)
     options = Options(
-        instructions=_instructions(body, asked),
+        instructions=read_instructions(body, asked),
         search_mode=body.choice("search_mode", SEARCH_MODES),
         recency=search.recency,
         domains=search.domains,
         after_date=search.after_date,
         before_date=search.before_date,
         reasoning_effort=_reasoning_effort(body),
-        language=_language(body),
+        language=read_language(body),
     )
     return RunRequest(
         question=asked.question,
         options=options,
         preset=_preset(body),
         metadata=_metadata(body),
-        idempotency_key=_idempotency_key(body, headers),
+        idempotency_key=read_idempotency_key(body, headers),
         previous_id=_previous(body),
-        retry_count=_retry_count(headers),
+        retry_count=read_retry_count(headers),
         ignored=tuple([*_model(body), *_unhonoured(body), *asked.ignored, *unread_tools][:MOST_IGNORED]),
     )
 
@@ -124,7 +124,7 @@ def _unhonoured(body: Fields) -> list[str]:
     ]
 
 
-def _instructions(body: Fields, asked: Input) -> str | None:
+def read_instructions(body: Fields, asked: Input) -> str | None:
     said = [body.text(name, longest=LONGEST_INSTRUCTIONS) for name in ("instructions", "system_prompt")]
     whole = BETWEEN.join(text.strip() for text in [*said, *asked.instructions] if text and text.strip())
     if len(whole) > LONGEST_INSTRUCTIONS:
@@ -141,7 +141,7 @@ def _reasoning_effort(body: Fields) -> str | None:
     return inside or flat
 
 
-def _language(body: Fields) -> str | None:
+def read_language(body: Fields) -> str | None:
     code = body.word("language_preference", longest=LONGEST_WORD)
     if code is not None and not _LANGUAGE.fullmatch(code):
         raise body.refuse("language_preference", "must be a language code like en or pt-BR")
@@ -163,7 +163,7 @@ def _metadata_value(body: Fields, key: str, value: object) -> str:
     return body.check_text(f"metadata.{key}" if is_plain_name(key) else "metadata", value, 512)
 
 
-def _idempotency_key(body: Fields, headers: Mapping[str, str]) -> str | None:
+def read_idempotency_key(body: Fields, headers: Mapping[str, str]) -> str | None:
     inside, outside = body.text("idempotency_key", longest=LONGEST_KEY), headers.get("idempotency-key")
     if inside is not None and outside is not None and inside != outside:
         raise body.refuse("idempotency_key", "differs from the header Idempotency-Key")
@@ -186,6 +186,6 @@ def _previous(body: Fields) -> UUID | None:
     return found
 
 
-def _retry_count(headers: Mapping[str, str]) -> int:
+def read_retry_count(headers: Mapping[str, str]) -> int:
     text = headers.get("x-stainless-retry-count", "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0

@@ -54,10 +54,10 @@ def read_search(body: Fields) -> tuple[Filters, list[str]]:
     for index, value in enumerate(body.items("tools", most=MOST_TOOLS)):
         tool = body.member(f"tools[{index}]", value)
         if _kind(tool) not in READ_KINDS:
-            ignored.append(f"tools[{index}]")
+            ignored.append(body.param(f"tools[{index}]"))
             continue
         inner = tool.inner("filters")
-        found = _joined(found, read_filters(inner), f"tools[{index}].filters")
+        found = _joined(found, read_filters(inner), body.param(f"tools[{index}].filters"))
         ignored += [of.param(name) for of in (tool, inner) for name in UNREAD_SETTINGS if of.given(name)]
     _check_times(body, found)
     return found, ignored

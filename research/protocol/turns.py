@@ -1,11 +1,10 @@
-"""The `input` of a request: a string, or OpenAI's list of items (agent-api §2)."""
+"""The `input` of a request: a string, or OpenAI's list of items (agent-api §2); Sonar's `messages`, too."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from portal.wire.errors import BadRequest
 from portal.wire.fields import Fields
 
 LONGEST_QUESTION = 100_000
@@ -26,24 +25,34 @@ class Input:
 def read_input(body: Fields) -> Input:
     """Raises BadRequest when there is nothing to ask, or something that cannot be asked."""
     value = body.values.get("input")
-    found = Input(_text(body, "input", value)) if isinstance(value, str) else _read_items(body)
+    if isinstance(value, str):
+        return _checked(body, "input", Input(_text(body, "input", value)))
+    if body.given("input") and not isinstance(value, list):
+        raise body.refuse("input", "must be a string or a list of input items")
+    return _checked(body, "input", _read_items(body, "input"))
+
+
+def read_messages(body: Fields) -> Input:
+    """The same of a chat request's `messages`."""
+    return _checked(body, "messages", _read_items(body, "messages"))
+
+
+def _checked(body: Fields, name: str, found: Input) -> Input:
     if not found.question:
-        raise BadRequest("input is required", param="input")
+        raise body.refuse(name, "is required")
     if len(found.question) > LONGEST_QUESTION:
-        raise body.refuse("input", f"must be at most {LONGEST_QUESTION:,} characters")
+        raise body.refuse(name, f"must be at most {LONGEST_QUESTION:,} characters")
     return found
 
 
-def _read_items(body: Fields) -> Input:
-    if body.given("input") and not isinstance(body.values["input"], list):
-        raise body.refuse("input", "must be a string or a list of input items")
+def _read_items(body: Fields, name: str) -> Input:
     said: dict[str, list[str]] = {"user": [], "system": []}
     ignored = []
-    for index, value in enumerate(body.items("input", most=MOST_ITEMS)):
-        item = body.member(f"input[{index}]", value)
+    for index, value in enumerate(body.items(name, most=MOST_ITEMS)):
+        item = body.member(f"{name}[{index}]", value)
         voice = _voice(item)
         if voice is None:
-            ignored.append(f"input[{index}]")
+            ignored.append(body.param(f"{name}[{index}]"))
         else:
             said[voice] += [text for text in _texts(item) if text]
     return Input(BETWEEN.join(said["user"]), tuple(said["system"]), tuple(ignored))
@@ -52,7 +61,7 @@ def _read_items(body: Fields) -> Input:
 def _voice(item: Fields) -> str | None:
     """Whose words an item holds: the user's, the system's, or nobody's that count here."""
     role = item.text("role", longest=40)
-    if item.text("type", longest=100) not in (None, "message") or role == "assistant":
+    if item.text("type", longest=100) not in (None, "message") or role in ("assistant", "tool"):
         return None
     if role in ("system", "developer"):
         return "system"
