@@ -6,6 +6,7 @@ An attachment leaves the marker `[Attached file: <name>]` in the text; its bytes
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 from urllib.parse import unquote, urlsplit
@@ -82,7 +83,7 @@ def _message(message: object) -> ChatMessage:
 
 def _content(content: object) -> tuple[str, tuple[Attachment, ...]]:
     if isinstance(content, str):
-        return _sound(content), ()
+        return sound(content), ()
     if not isinstance(content, list):
         raise _bad("content must be a string or a list of parts.", "content")
     texts: list[str] = []
@@ -92,7 +93,7 @@ def _content(content: object) -> tuple[str, tuple[Attachment, ...]]:
             raise _bad("Each part of a content must be an object.", "content")
         kind = part.get("type")
         if kind in ("image_url", "file"):
-            attachment = _image(part) if kind == "image_url" else _file(part)
+            attachment = read_image(part) if kind == "image_url" else read_file(part)
             attachments.append(attachment)
             texts.append(attachment.marker)
             continue
@@ -100,18 +101,18 @@ def _content(content: object) -> tuple[str, tuple[Attachment, ...]]:
         text = part.get(member) if member else None
         if not isinstance(text, str):
             raise _bad("A part of a content is of an unknown type, or its text is no string.", "content")
-        texts.append(_sound(text))
+        texts.append(sound(text))
     return " ".join(texts), tuple(attachments)
 
 
-def _sound(text: str) -> str:
+def sound(text: str) -> str:
     """Text that UTF-8 and a database can carry."""
     if _UNSOUND.search(text):
         raise _bad("content holds a NUL character or a lone surrogate.", "content")
     return text
 
 
-def _image(part: dict[str, object]) -> Attachment:
+def read_image(part: Mapping[str, object]) -> Attachment:
     value = part.get("image_url")
     url = value.get("url") if isinstance(value, dict) else value
     if not isinstance(url, str) or not url:
@@ -119,7 +120,7 @@ def _image(part: dict[str, object]) -> Attachment:
     return _from_url(url, "image")
 
 
-def _file(part: dict[str, object]) -> Attachment:
+def read_file(part: Mapping[str, object]) -> Attachment:
     value = part.get("file")
     given = {
         name: text
