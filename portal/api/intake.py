@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,8 @@ LARGEST_BODY = 1_048_576
 """Bytes of a request body at the lean doors."""
 BODY_SECONDS = 60.0
 """From the head of a request to the end of its body."""
+SLOWEST = 131_072
+"""Bytes a second that a body which takes longer has to make."""
 AT_ONCE = 16
 """Requests that Django works on: as many as a process may have database connections (settings)."""
 MOST_WAITING = 1_000
@@ -45,28 +47,38 @@ def announced_size(headers: Mapping[str, str]) -> float:
     return float(length) if length.isascii() and length.isdigit() else math.inf
 
 
-async def read_body(headers: Mapping[str, str], receive: Receive, seconds: float) -> bytes:
+async def read_body(
+    headers: Mapping[str, str], receive: Receive, seconds: float, largest: int = LARGEST_BODY
+) -> bytes:
     """The whole body. Raises TooLarge as soon as its size is known, TooSlow, and Disconnected."""
-    if LARGEST_BODY < announced_size(headers) < math.inf:
-        raise _too_large(LARGEST_BODY)
-    try:
-        async with asyncio.timeout(seconds):
-            return await _gather(receive)
-    except TimeoutError:
-        raise _too_slow() from None
-
-
-async def _gather(receive: Receive) -> bytes:
     body = bytearray()
-    while True:
-        message = await receive()
+    async for piece in body_pieces(headers, receive, seconds, largest):
+        body += piece
+    return bytes(body)
+
+
+async def body_pieces(
+    headers: Mapping[str, str], receive: Receive, seconds: float, largest: int
+) -> AsyncGenerator[bytes, None]:
+    """The body as it comes; raises what `read_body` raises. A large one gets the longer, the more of it
+    has come: nobody who sends less than `SLOWEST` outlasts `seconds` by much."""
+    if largest < announced_size(headers) < math.inf:
+        raise _too_large(largest)
+    deadline, size, more = asyncio.get_running_loop().time() + seconds, 0, True
+    while more:
+        try:
+            async with asyncio.timeout_at(deadline + size / SLOWEST):
+                message = await receive()
+        except TimeoutError:
+            raise _too_slow() from None
         if message["type"] == "http.disconnect":
             raise Disconnected
-        body += message.get("body", b"")
-        if len(body) > LARGEST_BODY:
-            raise _too_large(LARGEST_BODY)
-        if not message.get("more_body"):
-            return bytes(body)
+        piece = message.get("body", b"")
+        size += len(piece)
+        if size > largest:
+            raise _too_large(largest)
+        yield piece
+        more = message.get("more_body", False)
 
 
 class Intake:

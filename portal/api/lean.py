@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
-from urllib.parse import parse_qsl
 
 from django.conf import settings
 
@@ -24,7 +23,15 @@ from portal.api.auth import authenticate, require_scope
 from portal.api.bodies import check_content_type, read_json
 from portal.api.cors import cors_headers
 from portal.api.handler import nothing_here, problem_of
-from portal.api.intake import BODY_SECONDS, Disconnected, announced_size, read_body
+from portal.api.intake import (
+    BODY_SECONDS,
+    LARGEST_BODY,
+    Disconnected,
+    announced_size,
+    body_pieces,
+    read_body,
+)
+from portal.api.reading import fits, headers_of, parts_of, query_of
 from portal.api.streaming import (
     STREAM_HEADERS,
     ClientLeft,
@@ -39,13 +46,15 @@ from portal.api.streaming import (
 from portal.api.threads import run_in_database
 from portal.services.limits import admit_request
 from portal.services.principal import Principal
-from portal.wire.errors import BadRequest, MethodNotAllowed, Problem
+from portal.wire.errors import MethodNotAllowed, Problem
 from portal.wire.gateway import encoded, is_gateway_path
 from portal.wire.ids import accept_request_id
 
 LARGE = 65_536
 """Bytes of a body for which its sender has to show a key first."""
-REST = ":path}"
+LARGE_AT_ONCE = 4
+"""Bodies above `LARGEST_BODY` that a process has in memory: one of 28 MiB is there three times while it
+is parsed. The others wait on their senders' side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +91,17 @@ class Later:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-Reply = Answer | Later | Stream
+@dataclass(frozen=True, slots=True)
+class Download:
+    """`size` bytes, sent as they are read. What `pieces` raises before the first is an answer of its own;
+    later it can only break the connection off."""
+
+    pieces: Callable[[], AsyncGenerator[bytes, None]]
+    size: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Reply = Answer | Later | Stream | Download
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +112,8 @@ class KeyRoute:
     path: str
     scope: str
     door: Callable[[Call, Principal], Reply]
+    largest: int = LARGEST_BODY
+    """Bytes of a body. Those above `LARGEST_BODY` are read and worked on a few at a time."""
 
     async def look_first(self, call: Call) -> None:
         """Raises what a stranger gets, before a large body is waited for."""
@@ -105,10 +126,30 @@ class KeyRoute:
         limits: dict[str, str] = {}
         answer: Reply
         try:
-            who = authenticate(call.headers, call.peer, call.request_id)
-            limits.update(admit_request(who).headers)
-            require_scope(who, self.scope)
-            answer = self.door(call, who)
+            answer = self.door(call, _let_in(call, self.scope, limits))
+        except Exception as error:  # whatever it is, it becomes an answer
+            answer = answer_of(problem_of(error, call.request_id), call.path)
+        return replace(answer, headers={**limits, **answer.headers})
+
+
+@dataclass(frozen=True, slots=True)
+class UploadRoute:
+    """A door that reads its body itself, as it comes. `door` runs on the event loop, after the caller was
+    let in; of a body it gets at most `largest` bytes."""
+
+    method: str
+    path: str
+    scope: str
+    door: Callable[[Call, Principal, AsyncIterator[bytes]], Awaitable[Answer]]
+    largest: int
+
+    async def reply(self, call: Call, body: AsyncIterator[bytes]) -> Reply:
+        limits: dict[str, str] = {}
+        try:
+            who = await run_in_database(partial(_let_in, call, self.scope, limits))
+            answer = await self.door(call, who, body)
+        except Disconnected:
+            raise
         except Exception as error:  # whatever it is, it becomes an answer
             answer = answer_of(problem_of(error, call.request_id), call.path)
         return replace(answer, headers={**limits, **answer.headers})
@@ -129,7 +170,15 @@ class OpenRoute:
         return await self.door(call)
 
 
-Route = KeyRoute | OpenRoute
+Route = KeyRoute | OpenRoute | UploadRoute
+
+
+def _let_in(call: Call, scope: str, limits: dict[str, str]) -> Principal:
+    """Whose call it is, counted. `limits` takes the headers that say so, also when it is refused."""
+    who = authenticate(call.headers, call.peer, call.request_id)
+    limits.update(admit_request(who).headers)
+    require_scope(who, scope)
+    return who
 
 
 class Doors:
@@ -138,6 +187,7 @@ class Doors:
 
     def __init__(self, routes: Sequence[Route], *, body_seconds: float = BODY_SECONDS) -> None:
         self.body_seconds = body_seconds
+        self.large = asyncio.Semaphore(LARGE_AT_ONCE)
         self.routes = [(route, tuple(route.path.split("/")[1:])) for route in routes]
         self.roots = {path[0] for route, path in self.routes if not is_gateway_path(route.path)}
 
@@ -145,7 +195,7 @@ class Doors:
         return is_gateway_path(path) or (path.startswith("/") and path[1:].partition("/")[0] in self.roots)
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
-        headers = _headers(scope["headers"])
+        headers = headers_of(scope["headers"])
         request_id = accept_request_id(headers.get("x-request-id"))
         reply: Reply
         try:
@@ -160,6 +210,8 @@ class Doors:
         exchange = _Exchange(receive, send, {**cors, "X-Request-Id": request_id}, request_id, scope["path"])
         if isinstance(reply, Stream):
             await exchange.stream(reply)
+        elif isinstance(reply, Download):
+            await exchange.download(reply, with_body=scope["method"] != "HEAD")
         elif isinstance(reply, Later):
             await exchange.wait(reply)
         else:
@@ -178,26 +230,35 @@ class Doors:
         call = Call(
             method=scope["method"],
             path=scope["path"],
-            parts=_parts(route.path, scope["path"]),
-            query=_query(scope["query_string"]),
+            parts=parts_of(route.path, scope["path"]),
+            query=query_of(scope["query_string"]),
             headers=headers,
             body=b"",
             peer=scope["client"][0] if scope.get("client") else None,
             request_id=request_id,
         )
-        if route.method == "POST":
-            if announced_size(headers) > LARGE:
-                await route.look_first(call)
-            call = replace(call, body=await read_body(headers, receive, self.body_seconds))
-        return await route.reply(call)
+        if isinstance(route, UploadRoute):
+            return await route.reply(call, body_pieces(headers, receive, self.body_seconds, route.largest))
+        if route.method != "POST":
+            return await route.reply(call)
+        size, largest = announced_size(headers), _largest(route)
+        if size > LARGE:
+            await route.look_first(call)
+        async with self.large if min(size, largest) > LARGEST_BODY else nullcontext():
+            body = await read_body(headers, receive, self.body_seconds, largest)
+            return await route.reply(replace(call, body=body))
 
     def _find(self, path: str) -> dict[str, Route]:
         """The routes at `path`, by method. Raises NotFound."""
         asked = tuple(path.split("/")[1:])
-        found = {route.method: route for route, pattern in self.routes if _fits(pattern, asked)}
+        found = {route.method: route for route, pattern in self.routes if fits(pattern, asked)}
         if not found:
             raise nothing_here()
         return found
+
+
+def _largest(route: KeyRoute | OpenRoute) -> int:
+    return route.largest if isinstance(route, KeyRoute) else LARGEST_BODY
 
 
 def answer_json(value: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer:
@@ -210,27 +271,6 @@ def answer_of(problem: Problem, path: str) -> Answer:
     return Answer(encoded(problem, path), problem.status, problem.headers)
 
 
-def _fits(pattern: tuple[str, ...], asked: tuple[str, ...]) -> bool:
-    """`{name}` stands for one part of a path, `{name:path}` at its end for all the rest."""
-    if pattern[-1].endswith(REST) and len(asked) > len(pattern):
-        asked = _folded(pattern, asked)
-    return len(pattern) == len(asked) and all(
-        part == word or (part.startswith("{") and word != "")
-        for part, word in zip(pattern, asked, strict=True)
-    )
-
-
-def _folded(pattern: Sequence[str], asked: Sequence[str]) -> tuple[str, ...]:
-    last = len(pattern) - 1
-    return (*asked[:last], "/".join(asked[last:]))
-
-
-def _parts(path: str, asked: str) -> dict[str, str]:
-    pattern = path.split("/")
-    pairs = zip(pattern, _folded(pattern, asked.split("/")), strict=True)
-    return {part[1:-1].removesuffix(":path"): word for part, word in pairs if part.startswith("{")}
-
-
 def _allowed(found: Mapping[str, Route]) -> str:
     also = {"OPTIONS", "HEAD"} if "GET" in found else {"OPTIONS"}
     return ", ".join(sorted({*found, *also}))
@@ -238,31 +278,6 @@ def _allowed(found: Mapping[str, Route]) -> str:
 
 def _is_preflight(scope: Mapping[str, Any], headers: Mapping[str, str]) -> bool:
     return scope["method"] == "OPTIONS" and "access-control-request-method" in headers
-
-
-def _headers(raw: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
-    """By lower-case name; what is sent twice is joined, as HTTP has it."""
-    found: dict[str, str] = {}
-    for name, value in raw:
-        key, text = name.decode("latin-1").lower(), _header_text(value)
-        found[key] = f"{found[key]}, {text}" if key in found else text
-    return found
-
-
-def _header_text(value: bytes) -> str:
-    """UTF-8 where it is (an idempotency key may hold any letters), else as HTTP had it once."""
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return value.decode("latin-1")
-
-
-def _query(raw: bytes) -> dict[str, str]:
-    """The last value of each name. Raises BadRequest for hundreds of them."""
-    try:
-        return dict(parse_qsl(raw.decode("latin-1"), keep_blank_values=True, max_num_fields=100))
-    except ValueError:
-        raise BadRequest("The query has too many parameters.") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +308,24 @@ class _Exchange:
         except Exception as error:  # whatever it is, it becomes an answer
             answer = answer_of(problem_of(error, self.request_id), self.path)
         await self.send_whole(replace(answer, headers={**later.headers, **answer.headers}))
+
+    async def download(self, file: Download, *, with_body: bool) -> None:
+        """A server that misses bytes of the announced length breaks the connection off: nobody takes a
+        part for the whole."""
+        length = {"Cache-Control": "no-store", "Content-Length": str(file.size)}
+        wire = Wire(self.send, self._start(200, {**length, **file.headers}))
+        try:
+            async with while_present(self.receive, wire.check_reader), aclosing(file.pieces()) as pieces:
+                async for piece in pieces:
+                    await wire.write(piece if with_body else b"")
+        except ClientLeft:
+            return
+        except Exception as error:  # whatever it is, it becomes an answer
+            if wire.begun:
+                raise
+            await self.send_whole(answer_of(problem_of(error, self.request_id), self.path))
+        else:
+            await wire.end()
 
     async def stream(self, stream: Stream) -> None:
         wire = Wire(self.send, self._start(200, {**STREAM_HEADERS, **stream.headers}))

@@ -111,12 +111,15 @@ class Wire:
 
     async def breathe(self) -> None:
         """A comment, when nothing went out for a while. Raises `ClientLeft` for a reader that stalls."""
+        await self.check_reader()
         silent = asyncio.get_running_loop().time() - self._wrote_at
-        if self._writing:
-            if silent > STALLED_SECONDS:
-                raise ClientLeft
-        elif silent >= KEEPALIVE_SECONDS / 3:
+        if not self._writing and silent >= KEEPALIVE_SECONDS / 3:
             await self.write(encode_comment())
+
+    async def check_reader(self) -> None:
+        """Raises `ClientLeft` for a reader that stalls."""
+        if self._writing and asyncio.get_running_loop().time() - self._wrote_at > STALLED_SECONDS:
+            raise ClientLeft
 
     async def end(self, piece: bytes = b"") -> None:
         with suppress(OSError):
