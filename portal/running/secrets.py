@@ -9,11 +9,13 @@ from django.db.models import Model
 from portal.models.system import Credential
 from proxy.models.accounts import WebAccount
 from proxy.models.chats import Continuation
+from proxy.models.research import DeepResearch
 
 SEALED: tuple[tuple[type[Model], str], ...] = (
     (Credential, "sealed"),
     (WebAccount, "jar"),
     (Continuation, "thread"),
+    (DeepResearch, "thread"),
 )
 
 

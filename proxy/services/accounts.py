@@ -11,11 +11,12 @@ import json
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import cast
+from typing import Literal, cast
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Case, Count, F, OuterRef, PositiveIntegerField, Q, QuerySet, Subquery, When
+from django.db.models.expressions import Combinable
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
@@ -25,12 +26,15 @@ from portal.services.queue import ring_after_commit
 from portal.wire.errors import Problem, Unavailable
 from proxy.models.accounts import WebAccount
 from proxy.models.chats import ChatTurn
+from proxy.models.research import DeepResearch
 from proxy.protocol.delta import Fault, FaultKind
 from proxy.protocol.session import Jar, Tier, merge, token_of
 from proxy.protocol.verdicts import EFFECTS, LONGEST_WAIT, out_of_uses
 from proxy.upstream.web import Session
 
 Health = WebAccount.Health
+Uses = Literal["pro", "research"]
+"""Which of an account's two counters an answer takes from (perplexity-web §11)."""
 CARE = "proxy.care"
 QUOTA_STALE = timedelta(hours=6)
 """A counter that nobody could read again for so long is none."""
@@ -46,6 +50,7 @@ def take_account(
     counted: bool,
     excluded: Collection[int] = (),
     preferred: int | None = None,
+    uses: Uses = "pro",
 ) -> WebAccount | None:
     """The account to ask next, locked until the transaction ends; None when none is free.
 
@@ -53,20 +58,23 @@ def take_account(
     `counted` is whether the answer uses up quota, `preferred` the account whose thread is continued.
     """
     now = timezone.now()
-    fit = _fit(now, tier_needed, counted=counted).exclude(pk__in=excluded)
-    loads = _loads(now)
-    free = [account for account in fit if loads.get(account.pk, 0) < account.parallel_limit]
-    free.sort(key=lambda one: (one.pk != preferred, *_order(one, loads.get(one.pk, 0))))
+    fit = _fit(now, tier_needed, counted=counted, uses=uses).exclude(pk__in=excluded)
+    loads = {account: account.load for account in fit.annotate(load=_load(now))}
+    free = [account for account, load in loads.items() if load < account.parallel_limit]
+    free.sort(key=lambda one: (one.pk != preferred, *_order(one, loads[one])))
     taken = (mine for account in free if (mine := _lock(fit, account.pk)))
     return next(taken, None)
 
 
-def is_anyone_busy(*, tier_needed: Tier, counted: bool, excluded: Collection[int] = ()) -> bool:
+def is_anyone_busy(
+    *, tier_needed: Tier, counted: bool, excluded: Collection[int] = (), uses: Uses = "pro"
+) -> bool:
     """Whether an account that `take_account` did not take lacks nothing but a free place."""
-    return _fit(timezone.now(), tier_needed, counted=counted).exclude(pk__in=excluded).exists()
+    fit = _fit(timezone.now(), tier_needed, counted=counted, uses=uses)
+    return fit.exclude(pk__in=excluded).exists()
 
 
-def why_none(*, tier_needed: Tier, counted: bool) -> Problem:
+def why_none(*, tier_needed: Tier, counted: bool, uses: Uses = "pro") -> Problem:
     """What to tell a caller for whom `take_account` found nothing."""
     now = timezone.now()
     there = [account for account in pool() if account.enabled and account.jar]
@@ -76,7 +84,7 @@ def why_none(*, tier_needed: Tier, counted: bool) -> Problem:
     if not alive:
         return _unavailable("No Perplexity session is signed in: an administrator must renew it.")
     able = [account for account in alive if account.tier in _tiers(tier_needed)]
-    if counted and able and all(_is_used_up(account, now) for account in able):
+    if counted and able and all(_is_used_up(account, now, uses) for account in able):
         return out_of_uses()
     waits = [account.retry_at for account in able if account.retry_at and account.retry_at > now]
     all_wait = len(waits) == len(able) and bool(waits)
@@ -111,8 +119,14 @@ def note_success(account_id: int, *, counted: bool, opened_at: datetime | None =
     )
 
 
+def note_research(account_id: int) -> None:
+    """The upstream took a deep research, which counts from that moment."""
+    rows = WebAccount.objects.filter(pk=account_id, remaining_research__gt=0)
+    rows.update(remaining_research=F("remaining_research") - 1)
+
+
 @transaction.atomic
-def note_fault(account_id: int, fault: Fault, jar_version: int | None = None) -> None:
+def note_fault(account_id: int, fault: Fault, jar_version: int | None = None, *, uses: Uses = "pro") -> None:
     """An answer failed. Only what says something about the account changes it (verdicts.EFFECTS).
 
     A fault of a cookie that was replaced meanwhile (`jar_version`) says nothing about the new one.
@@ -126,6 +140,10 @@ def note_fault(account_id: int, fault: Fault, jar_version: int | None = None) ->
     if effect.check or effect.health is None:
         suspect(account)
         ring_after_commit(CARE)
+    elif fault.kind is FaultKind.QUOTA and uses == "research":
+        # Chats have a counter of their own: for them nothing is wrong with the account.
+        account.remaining_research, account.quota_at = 0, timezone.now()
+        account.save(update_fields=["remaining_research", "quota_at"])
     else:
         trouble(account, Health(effect.health), fault)
 
@@ -192,14 +210,15 @@ def pool() -> QuerySet[WebAccount]:
 
 
 def open_turns(account: WebAccount) -> int:
-    """How many answers it is giving now."""
-    return _open(timezone.now()).filter(account=account).count()
+    """How many answers it is giving now, deep researches among them."""
+    rows = WebAccount.objects.filter(pk=account.pk).annotate(load=_load(timezone.now()))
+    load: int = rows.values_list("load", flat=True).get()
+    return load
 
 
 def with_load(accounts: QuerySet[WebAccount]) -> QuerySet[WebAccount]:
     """The same rows, each with its `load`."""
-    mine = _open(timezone.now()).filter(account=OuterRef("pk")).order_by().values("account")
-    return accounts.annotate(load=Coalesce(Subquery(mine.annotate(turns=Count("pk")).values("turns")), 0))
+    return accounts.annotate(load=_load(timezone.now()))
 
 
 def find_account(name: str) -> WebAccount:
@@ -221,7 +240,7 @@ def seal_jar(account: WebAccount, jar: Jar) -> None:
     account.jar = sealing.seal(json.dumps(dict(jar)), account, "jar")
 
 
-def _fit(now: datetime, tier_needed: Tier, *, counted: bool) -> QuerySet[WebAccount]:
+def _fit(now: datetime, tier_needed: Tier, *, counted: bool, uses: Uses = "pro") -> QuerySet[WebAccount]:
     """Accounts that may be asked now, as far as one row tells."""
     proven_since = now - timedelta(hours=settings.COOKIE_MAX_AGE_HOURS)
     fit = (
@@ -239,23 +258,32 @@ def _fit(now: datetime, tier_needed: Tier, *, counted: bool) -> QuerySet[WebAcco
     )
     if counted:
         known_since = now - QUOTA_STALE
-        fit = fit.filter(Q(remaining_pro=None) | Q(remaining_pro__gt=0) | Q(quota_at__lt=known_since))
+        left = f"remaining_{uses}"
+        fit = fit.filter(Q((left, None)) | Q((f"{left}__gt", 0)) | Q(quota_at__lt=known_since))
     return fit
 
 
-def _is_used_up(account: WebAccount, now: datetime) -> bool:
+def _is_used_up(account: WebAccount, now: datetime, uses: Uses) -> bool:
     is_known = account.quota_at is not None and account.quota_at >= now - QUOTA_STALE
-    return account.remaining_pro == 0 and is_known
+    left = account.remaining_pro if uses == "pro" else account.remaining_research
+    return left == 0 and is_known
 
 
-def _loads(now: datetime) -> dict[int, int]:
-    """Account → how many answers it is giving. Reads open turns only, by their own index."""
-    counted = _open(now).order_by().values_list("account").annotate(turns=Count("pk"))
-    return {account: turns for account, turns in counted if account is not None}
+def _load(now: datetime) -> Combinable:
+    """How many answers an account is giving: it reads what is open only, by its own index."""
+    chats, researches = (
+        mine.filter(account=OuterRef("pk")).order_by().values("account").annotate(count=Count("pk"))
+        for mine in (_open(now), _researching(now))
+    )
+    return Coalesce(Subquery(chats.values("count")), 0) + Coalesce(Subquery(researches.values("count")), 0)
 
 
 def _open(now: datetime) -> QuerySet[ChatTurn]:
     return ChatTurn.objects.filter(state=ChatTurn.State.OPEN, lease_until__gt=now)
+
+
+def _researching(now: datetime) -> QuerySet[DeepResearch]:
+    return DeepResearch.objects.filter(held_until__gt=now)
 
 
 def _order(account: WebAccount, load: int) -> tuple[int, bool, float, float]:
