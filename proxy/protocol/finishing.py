@@ -16,10 +16,22 @@ from proxy.protocol.delta import Delta, Done, Fault, FaultKind, SourceFound, Tex
 
 @dataclass(slots=True)
 class Finisher:
-    """Cleans one answer. `content` is what was handed on as text so far."""
+    """Cleans one answer. `content` is what was handed on as text so far.
 
+    `told` was handed on before by somebody who is gone: it is passed over when the upstream tells the
+    answer from its beginning. Where that reads otherwise, nothing more is handed on before the end.
+    """
+
+    told: str = ""
     _stripper: Stripper = field(default_factory=Stripper)
     _pieces: list[str] = field(default_factory=list)
+    _again: str | None = None
+    """What was told again while that is less than `told`, or another text; None in step."""
+
+    def __post_init__(self) -> None:
+        if self.told:
+            self._pieces.append(self.told)
+            self._again = ""
 
     @property
     def content(self) -> str:
@@ -43,9 +55,19 @@ class Finisher:
         return out
 
     def _text(self, text: str, out: list[Delta]) -> None:
+        if self._again is not None:
+            text = self._catch_up(self._again + text)
         if text:
             self._pieces.append(text)
             out.append(Text(text))
+
+    def _catch_up(self, again: str) -> str:
+        """What of it is new. The blanks before an answer are nobody's business."""
+        if not again.lstrip().startswith(self.told):
+            self._again = again
+            return ""
+        self._again = None
+        return again.lstrip()[len(self.told) :]
 
     def _done(self, done: Done, out: list[Delta]) -> None:
         self._stripper.sources = max(self._stripper.sources, len(done.sources))
@@ -56,6 +78,7 @@ class Finisher:
         if ending is None:
             out.append(Fault(FaultKind.REWRITTEN))
             return
+        self._again = None
         self._text(ending.rest, out)
         if not self.content.strip():
             out.append(Fault(FaultKind.EMPTY))

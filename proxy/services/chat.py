@@ -2,6 +2,7 @@
 
     prepare_chat   model, policy, length: nothing is written, nothing upstream is touched
     open_turn      account, reservation, daily count, turn, audit: all of it or nothing
+    queue_turn     the same without an account, which `place_turn` gives it later
     Relay          (relay.py) asks, fails over, and hands on what comes
     settle         (settling.py) turn, ledger, thread, account: when it is over, however it ends
 
@@ -23,6 +24,7 @@ from django.utils import timezone
 from portal.services import audit, ledger
 from portal.services.limits import count_chat
 from portal.services.principal import Principal
+from portal.services.upstreams import uses_sandbox
 from portal.wire.errors import BadRequest, Problem, RateLimited, Unavailable
 from proxy.models.accounts import WebAccount
 from proxy.models.chats import ChatTurn
@@ -127,20 +129,27 @@ def open_chat(
 
 
 def prepare_chat(
-    who: Principal, request: ChatRequest, door: str, conversation_id: UUID | None = None
+    who: Principal,
+    request: ChatRequest,
+    door: str,
+    conversation_id: UUID | None = None,
+    *,
+    extra_instructions: tuple[str, ...] = (),
+    param: str = "messages",
 ) -> Question:
-    """Raises BadRequest, ModelNotAvailable."""
+    """Raises BadRequest, ModelNotAvailable. `param` is the field that brought the messages."""
     priced = find_model(request.model)
     if request.attachments:
         raise BadRequest("Attachments are not supported in Chat Completions.", param="input")
     has_system_text = any(message.role in ("system", "developer") for message in request.messages)
-    conversation = prepare(request.texts, policy_of(who.chat, has_system_text=has_system_text))
+    policy = policy_of(who.chat, has_system_text=has_system_text)
+    conversation = prepare(request.texts, policy, extra_instructions, param)
     return Question(
         uuid4(),
         who,
         request,
         conversation,
-        conversation.whole(),
+        conversation.whole(param),
         priced.model,
         priced.price,
         door,
@@ -158,11 +167,34 @@ def open_turn(question: Question) -> ChatPlan:
             if account is not None:
                 return _write(question, account, found)
     except ledger.InsufficientCredit as error:
-        raise RateLimited(
-            str(error) or "Not enough credit is left for this chat.",
-            code="insufficient_quota",
-            headers={"x-should-retry": "false"},
-        ) from None
+        raise _penniless(error) from None
+    raise _none_left(question, (), None)
+
+
+def queue_turn(question: Question) -> None:
+    """Take the price now, and an account when a worker has time for it (`place_turn`).
+
+    Raises Unavailable and RateLimited, like `open_turn`; that everybody is busy is no reason.
+    """
+    model = question.model
+    if not is_anyone_busy(tier_needed=model.needs, counted=model.counted):
+        raise why_none(tier_needed=model.needs, counted=model.counted)
+    try:
+        _insert(question, None, sandbox=uses_sandbox())
+    except ledger.InsufficientCredit as error:
+        raise _penniless(error) from None
+
+
+def place_turn(question: Question) -> ChatPlan:
+    """Give a queued turn its account. Raises Busy, Unavailable, RateLimited."""
+    found = _thread_of(question)
+    with transaction.atomic():
+        account = _take(question, (), found.account_id if found else None)
+        if account is not None:
+            plan = _plan(question, account, found)
+            turn = ChatTurn.objects.filter(pk=question.turn_id, state=ChatTurn.State.OPEN)
+            turn.update(account=account, sandbox=plan.session.upstream.sandbox)
+            return plan
     raise _none_left(question, (), None)
 
 
@@ -225,10 +257,24 @@ def _none_left(question: Question, tried: Collection[int], fault: Fault | None) 
     return problem_of(fault)
 
 
+def _penniless(error: ledger.InsufficientCredit) -> RateLimited:
+    return RateLimited(
+        str(error) or "Not enough credit is left for this chat.",
+        code="insufficient_quota",
+        headers={"x-should-retry": "false"},
+    )
+
+
 def _write(question: Question, account: WebAccount, found: Found | None) -> ChatPlan:
     """Everything that an open turn consists of. The account is locked."""
-    who = question.who
     plan = _plan(question, account, found)
+    _insert(question, account, sandbox=plan.session.upstream.sandbox)
+    return plan
+
+
+@transaction.atomic
+def _insert(question: Question, account: WebAccount | None, *, sandbox: bool) -> None:
+    who = question.who
     turn = ChatTurn(
         id=question.turn_id,
         user_id=who.user_id,
@@ -241,14 +287,13 @@ def _write(question: Question, account: WebAccount, found: Found | None) -> Chat
         price=question.price,
         lease_until=lease_end(),
         question=question.conversation.query if question.conversation_id else "",
-        sandbox=plan.session.upstream.sandbox,
+        sandbox=sandbox,
         created_at=question.asked_at,
     )
     turn.save(force_insert=True)
     ledger.reserve(who.user_id, question.subject, question.price, key_id=who.key_id)
     count_chat(who)
     audit.record(who, "chat.started", question.subject, model=question.model.id, door=question.door)
-    return plan
 
 
 def _plan(question: Question, account: WebAccount, found: Found | None = None) -> ChatPlan:

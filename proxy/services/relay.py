@@ -12,9 +12,12 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
+from typing import Protocol
 from uuid import uuid4
 
 from django.conf import settings
@@ -22,7 +25,7 @@ from django.utils import timezone
 
 from portal.wire.errors import Problem
 from portal.wire.sse import SseDecoder, SseTooLong
-from proxy.protocol.delta import Delta, Done, Fault, FaultKind, Reasoning, Text
+from proxy.protocol.delta import Delta, Done, Fault, FaultKind, Reasoning, Text, Thread
 from proxy.protocol.finishing import Finisher
 from proxy.protocol.verdicts import EFFECTS, problem_of
 from proxy.protocol.web_events import WebAnswer
@@ -56,22 +59,55 @@ _ABOUT_THE_SESSION = frozenset({FaultKind.SIGNED_OUT, FaultKind.FORBIDDEN})
 _tails: set[asyncio.Task[None]] = set()
 
 
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """An answer that a process began which is gone: where it lives upstream, and what of it was told."""
+
+    thread: Thread
+    text: str = ""
+    first_text_at: datetime | None = None
+
+
+class Ending(Protocol):
+    """Keeps more of an answer than its turn does. May raise `Superseded`."""
+
+    def keep(self, last: Sequence[Delta], outcome: Outcome, settled: Settled) -> None:
+        """In the transaction that settles it; `last` is what came with the end."""
+
+
 class Relay:
-    """Relays one answer, once. `plan` is None while no account had a free place: it then waits for one.
+    """Relays one answer, once. `plan` is None while no account had a free place: `take` waits for one.
 
     With `streams` text counts as delivered as it is handed out, without it only as a whole.
     """
 
-    def __init__(self, question: Question, plan: ChatPlan | None, *, streams: bool) -> None:
+    def __init__(
+        self,
+        question: Question,
+        plan: ChatPlan | None,
+        *,
+        streams: bool,
+        take: Callable[[], ChatPlan] | None = None,
+        ending: Ending | None = None,
+        resumed: Resumed | None = None,
+    ) -> None:
         self.question = question
         self.plan = plan
         self.outcome = Outcome()
         self.settled = Settled()
         self._streams = streams
+        self._take = take or partial(open_turn, question)
+        self._ending = ending
+        self._resumed = resumed
+        self._told = resumed.text if resumed else ""
+        self._last: list[Delta] = []
         self._tried: set[int] = set()
         self._fresh = 0
         self._lines: set[str] = set()
-        self._finisher = Finisher()
+        self._finisher = Finisher(self._told)
+        if self._told and resumed:
+            self.outcome.first_text_at = resumed.first_text_at or timezone.now()
+            self.outcome.delivered = True
         self._settling: asyncio.Future[Settled] | None = None
 
     async def deltas(self) -> AsyncGenerator[list[Delta], None]:
@@ -83,7 +119,7 @@ class Relay:
         try:
             with leases.held(self.question.turn_id):
                 if self.plan is None:
-                    await self._wait_for_place(partial(open_turn, self.question))
+                    await self._wait_for_place(self._take)
                 while True:
                     fault: Fault | None = None
                     async with aclosing(self._attempt()) as reads:
@@ -113,7 +149,7 @@ class Relay:
         whole = False
         try:
             decoder, answer = SseDecoder(), WebAnswer(self.question.preference)
-            self._finisher = Finisher()
+            self._finisher = Finisher(self._told)
             async for chunk in chunks:
                 deltas = [delta for record in decoder.feed(chunk) for delta in answer.read(record)]
                 if deltas and (deltas := self._finisher.pass_on(deltas)):
@@ -136,7 +172,10 @@ class Relay:
                 self.plan = await in_thread(partial(with_latest_cookies, self._planned()))
             plan = self._planned()
             ids = AskIds(*(str(uuid4()) for _ in range(4)))
-            opened = await web.ask(plan.session, plan.ask, ids)
+            if self._resumed:
+                opened = await web.reconnect(plan.session, self._resumed.thread, self.question.preference)
+            else:
+                opened = await web.ask(plan.session, plan.ask, ids)
             if isinstance(opened, Opened):
                 await rotation.keep_cookies(plan.session, opened)
             return opened
@@ -152,6 +191,7 @@ class Relay:
         if deltas and isinstance(deltas[-1], Done):
             outcome.done = deltas[-1]
             outcome.delivered = True
+            self._last = deltas
             await self._settle()
 
     def _is_old(self, delta: Delta) -> bool:
@@ -166,6 +206,9 @@ class Relay:
     async def _recover(self, fault: Fault) -> None:
         """Another plan to go on with. Raises the Problem that the answer ends in."""
         plan, effect = self._planned(), EFFECTS[fault.kind]
+        resumed, self._resumed = self._resumed, None
+        if resumed and not self._told:
+            return  # it is gone, and nobody has seen a word of it: ask as if for the first time
         self.outcome.fault = fault
         if self.outcome.first_text_at is not None:
             raise problem_of(fault)
@@ -233,7 +276,10 @@ class Relay:
             return
         if self._settling is None:
             self.outcome.text = self._finisher.content
-            self._settling = asyncio.ensure_future(in_thread(partial(settle, self.plan, self.outcome)))
+            ending = self._ending
+            record = partial(ending.keep, self._last, self.outcome) if ending else None
+            work = partial(settle, self.plan, self.outcome, record)
+            self._settling = asyncio.ensure_future(in_thread(work))
         self.settled = await asyncio.shield(self._settling)
 
 

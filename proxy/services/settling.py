@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -73,11 +73,21 @@ class Settled:
     notices: tuple[str, ...] = ()
 
 
-def settle(plan: ChatPlan, outcome: Outcome) -> Settled:
+Record = Callable[[Settled], None]
+"""What else belongs to the end: called in its transaction, again when that is tried again."""
+
+
+class Superseded(Exception):
+    """Raised by a `Record`: the turn is somebody else's by now, so nothing of this end is kept."""
+
+
+def settle(plan: ChatPlan, outcome: Outcome, record: Record | None = None) -> Settled:
     """Close the turn, if nobody has. Tried again while the database is away; then the sweep has it."""
     for pause in PAUSES:
         try:
-            return _settle(plan, outcome)
+            return _settle(plan, outcome, record)
+        except Superseded:
+            return Settled()
         except OperationalError as error:
             log.warning("%s was not settled: %s", plan.question.subject, type(error).__name__)
             time.sleep(pause)
@@ -85,7 +95,7 @@ def settle(plan: ChatPlan, outcome: Outcome) -> Settled:
 
 
 @transaction.atomic
-def _settle(plan: ChatPlan, outcome: Outcome) -> Settled:
+def _settle(plan: ChatPlan, outcome: Outcome, record: Record | None) -> Settled:
     question, account_id = plan.question, plan.session.account_id
     if outcome.done:
         note_success(account_id, counted=question.model.counted, opened_at=plan.opened_at)
@@ -95,13 +105,19 @@ def _settle(plan: ChatPlan, outcome: Outcome) -> Settled:
     if not turn.update(**_ending(plan, outcome)):
         return Settled()
     _close_money(question, delivered=outcome.delivered)
-    if outcome.done is None:
-        return Settled()
-    if continuity.is_fileable(question.conversation) and outcome.done.thread.entry:
-        continuity.file_thread(
-            question.filing, question.conversation, outcome.text, account_id, outcome.done.thread
-        )
-    return _told(plan, outcome.done)
+    settled = _file(plan, outcome.done, outcome.text) if outcome.done else Settled()
+    if record:
+        record(settled)
+    return settled
+
+
+def _file(plan: ChatPlan, done: Done, text: str) -> Settled:
+    """Remember the thread of a whole answer, and say what its readers are told."""
+    question = plan.question
+    if continuity.is_fileable(question.conversation) and done.thread.entry:
+        account_id = plan.session.account_id
+        continuity.file_thread(question.filing, question.conversation, text, account_id, done.thread)
+    return _told(plan, done)
 
 
 def _close_money(question: Question, *, delivered: bool) -> None:
