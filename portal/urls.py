@@ -18,9 +18,10 @@ from portal.wire.errors import BadRequest, Forbidden
 from proxy.api import chat, models
 from proxy.services import health as proxy_health
 from research.api import doors as research
+from research.api import sonar as async_sonar
 
 pool = health.Feature(proxy_health.is_well, proxy_health.details)
-doors = Doors((*health.routes(pool), *chat.routes, *models.routes, *research.routes))
+doors = Doors((*health.routes(pool), *chat.routes, *models.routes, *research.routes, *async_sonar.routes))
 
 urlpatterns = [
     path("", include("portal.api.urls")),

@@ -15,6 +15,7 @@ from portal.services.principal import Principal
 from portal.wire.errors import BadRequest, not_found
 from portal.wire.fields import Fields, fields_of
 from portal.wire.ids import parse_response_id
+from research.api.paging import limit_of
 from research.api.views import summary_of, view_of
 from research.models.runs import Door
 from research.protocol.agent import parse_run_request
@@ -30,9 +31,6 @@ from research.protocol.route import check_research
 from research.queries import find_run, list_runs
 from research.services.cancel import cancel_run
 from research.services.start import start_run
-
-LIST_LIMIT = 20
-LONGEST_LIST = 100
 
 
 def create_on_agent(call: Call, who: Principal) -> Answer:
@@ -68,7 +66,7 @@ def list_all(call: Call, who: Principal) -> Answer:
     last = None if not after else parse_response_id(after)
     if after and last is None:
         raise not_found()
-    page = list_runs(who, _limit(call), last)
+    page = list_runs(who, limit_of(call), last)
     return answer_json(build_list([summary_of(run) for run in page.runs], page.has_more))
 
 
@@ -101,13 +99,6 @@ def _check_cancel_body(call: Call) -> None:
     """SDKs send nothing at all, others `{}` (agent-api §1)."""
     if call.body.strip():
         fields_of(call.json())
-
-
-def _limit(call: Call) -> int:
-    text = call.query.get("limit", str(LIST_LIMIT))
-    if not (text.isascii() and text.isdigit() and len(text) <= 3 and 1 <= int(text) <= LONGEST_LIST):
-        raise BadRequest(f"limit must be a whole number from 1 to {LONGEST_LIST}", param="limit")
-    return int(text)
 
 
 RESEARCH = Scope.RESEARCH.value

@@ -31,6 +31,7 @@ def _view(run: Run, report: ReportView | None) -> RunView:
         id=run.id,
         status=run.status,
         created_at=run.created_at,
+        submitted_at=run.submitted_at,
         completed_at=run.completed_at,
         preset=run.preset,
         title=run.title,
@@ -54,6 +55,7 @@ def _whole(report: Report) -> ReportView:
     return replace(
         _outline(report),
         text=report.text,
+        thinking=report.thinking,
         sources=tuple(Source(**source) for source in report.sources),
         queries=tuple(report.queries),
         annotations=tuple(report.annotations),
@@ -72,6 +74,7 @@ def _outline(report: Report) -> ReportView:
         output_tokens=usage.get("output_tokens", 0),
         cached_tokens=usage.get("cached_tokens", 0),
         reasoning_tokens=usage.get("reasoning_tokens", 0),
+        searches=usage.get("searches"),
         upstream_cost=report.upstream_cost,
         model=report.model,
         incomplete_reason=report.incomplete_reason,

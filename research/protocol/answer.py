@@ -26,6 +26,7 @@ class ReportView:
     """A delivered report. `annotations`, `receipt`, `checks` and `notices` are JSON already."""
 
     text: str
+    thinking: str = ""
     sources: tuple[Source, ...] = ()
     queries: tuple[str, ...] = ()
     annotations: tuple[Json, ...] = ()
@@ -37,6 +38,7 @@ class ReportView:
     output_tokens: int = 0
     cached_tokens: int = 0
     reasoning_tokens: int = 0
+    searches: int | None = None
     upstream_cost: Decimal | None = None
     """US dollars, exact."""
     model: str = ""
@@ -52,6 +54,7 @@ class RunView:
     created_at: datetime
     preset: str
     title: str = ""
+    submitted_at: datetime | None = None
     completed_at: datetime | None = None
     metadata: dict[str, str] = field(default_factory=dict)
     instructions: str | None = None
@@ -87,7 +90,7 @@ def build_response(view: RunView) -> Json:
         **_rest(view),
         "usage": _usage(view) if view.is_terminal else None,
         **_echo(view),
-        "sonde": _sonde(view),
+        "sonde": our_member(view),
     }
 
 
@@ -96,7 +99,7 @@ def build_summary(view: RunView) -> Json:
     usage = _usage(view) if view.is_terminal else None
     if usage is not None:
         del usage["pocket_search"]["research_receipt"]
-    own = {key: value for key, value in _sonde(view).items() if key not in ("sources", "checks")}
+    own = {key: value for key, value in our_member(view).items() if key not in ("sources", "checks")}
     return {
         **_head(view),
         **_rest(view),
@@ -223,7 +226,8 @@ def _duration_ms(view: RunView) -> int:
     return ((unix(view.completed_at) or 0) - (unix(view.created_at) or 0)) * 1000
 
 
-def _sonde(view: RunView) -> Json:
+def our_member(view: RunView) -> Json:
+    """`sonde`: what no other's shape has a place for (SPEC 10.9)."""
     report = view.report or ReportView("")
     cost = report.upstream_cost
     return {

@@ -1,0 +1,78 @@
+"""The asynchronous Sonar API over our runs: `/v1/async/sonar` and `/async/chat/completions` (SPEC 4.3).
+
+Its jobs are all runs of the caller, whatever door started them, under the same ids; its errors are the
+gateway's (`portal.wire.gateway`). There is no cancel and no delete here (perplexity-api §3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from portal.api.lean import Answer, Call, KeyRoute, answer_json
+from portal.models.keys import Scope
+from portal.services.principal import Principal
+from portal.wire.errors import BadRequest, NotFound
+from portal.wire.fields import fields_of
+from portal.wire.ids import parse_response_id
+from research.api.paging import limit_of
+from research.api.views import summary_of, view_of
+from research.models.runs import Door
+from research.protocol.answer import RunView, as_started, poll_again_after
+from research.protocol.sonar import parse_job
+from research.protocol.sonar_answer import build_job, build_jobs
+from research.queries import Page, find_run, list_runs
+from research.services.start import start_run
+
+
+def create(call: Call, who: Principal) -> Answer:
+    request = parse_job(fields_of(call.json()), call.headers)
+    try:
+        started = start_run(who, request, Door.REST)
+    except BadRequest as problem:
+        if problem.param == "preset":
+            problem.param = "request.reasoning_effort"  # what the caller chose it by
+        raise
+    view = view_of(started.run)
+    if started.replayed:
+        return _answer(view, {"Idempotent-Replayed": "true"})
+    return _answer(as_started(view), {})
+
+
+def retrieve(call: Call, who: Principal) -> Answer:
+    return _answer(view_of(find_run(who, parse_response_id(call.parts["id"]))), {})
+
+
+def list_all(call: Call, who: Principal) -> Answer:
+    page = _page(call, who)
+    return answer_json(build_jobs([summary_of(run) for run in page.runs], has_more=page.has_more))
+
+
+def _answer(view: RunView, headers: Mapping[str, str]) -> Answer:
+    wait = poll_again_after(view)
+    hints = {} if wait is None else {"Retry-After": str(wait)}
+    return answer_json(build_job(view), headers={**hints, **headers})
+
+
+def _page(call: Call, who: Principal) -> Page:
+    """What names no run of the caller is no token, whoever's it is."""
+    token = call.query.get("next_token")
+    after = parse_response_id(token) if token else None
+    refused = BadRequest("next_token is none that this list has given", param="next_token")
+    if token and after is None:
+        raise refused
+    try:
+        return list_runs(who, limit_of(call), after)
+    except NotFound:
+        raise refused from None
+
+
+RESEARCH = Scope.RESEARCH.value
+routes = tuple(
+    KeyRoute(method, path, RESEARCH, door)
+    for family in ("/v1/async/sonar", "/async/chat/completions")
+    for method, path, door in (
+        ("POST", family, create),
+        ("GET", family, list_all),
+        ("GET", f"{family}/{{id}}", retrieve),
+    )
+)
