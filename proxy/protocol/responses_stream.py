@@ -77,7 +77,7 @@ class ResponseStream:
     def restored(
         cls, head: Head, events: Iterable[Event], *, include_sources: bool = False
     ) -> ResponseStream:
-        """The stream as it stood after `events`, which must be all of them from 0 on."""
+        """The stream as it stood after `events`: all of them from 0 on, each call's events whole."""
         stream = cls(head, include_sources=include_sources)
         for event in events:
             stream._output.apply(msgspec.json.decode(event.data))
