@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from statistics import median
 from uuid import UUID
@@ -13,7 +14,7 @@ from portal.wire.errors import not_found
 from research.models.presets import Preset
 from research.models.reports import RunEvent
 from research.models.runs import Run
-from research.protocol.states import LIVE, State
+from research.protocol.states import LIVE, PUBLIC, TERMINAL, State
 
 HISTORY = 50
 """Completed runs that a preset's usual time is taken from."""
@@ -53,9 +54,14 @@ def find_run(who: Principal, run_id: UUID | None) -> Run:
     return run
 
 
-def list_runs(who: Principal, limit: int, after: UUID | None = None) -> Page:
-    """Newest first, reports without their texts; `after` is the last run of the page before."""
+def list_runs(
+    who: Principal, limit: int, after: UUID | None = None, statuses: Collection[str] | None = None
+) -> Page:
+    """Newest first, reports without their texts; `after` is the last run of the page before. `statuses`
+    are public ones; None lists all."""
     rows = visible_runs(who).select_related("report").defer(*HEAVY)
+    if statuses is not None:
+        rows = standing(rows, statuses)
     if after is not None:
         moment = visible_runs(who).filter(pk=after).values_list("created_at", flat=True).first()
         if moment is None:
@@ -64,6 +70,16 @@ def list_runs(who: Principal, limit: int, after: UUID | None = None) -> Page:
         rows = rows.filter(created_at__lte=moment).exclude(created_at=moment, pk__gte=after)
     found = list(rows.order_by("-created_at", "-id")[: limit + 1])
     return Page(found[:limit], len(found) > limit)
+
+
+def standing(rows: QuerySet[Run], statuses: Collection[str]) -> QuerySet[Run]:
+    """Of `rows` those that stand so, as the APIs name it."""
+    states = sorted(state for state in State if PUBLIC[state] in statuses)
+    # Those in flight and those that ended have an index each, which begins at this condition.
+    ended = {state in TERMINAL for state in states}
+    if len(ended) == 1:
+        rows = rows.filter(completed_at__isnull=not ended.pop())
+    return rows.filter(state=states[0]) if len(states) == 1 else rows.filter(state__in=states)
 
 
 def events_after(run: Run, seq: int = 0) -> list[RunEvent]:

@@ -119,6 +119,11 @@ class Run(models.Model):
             models.Index(fields=["user"], condition=Q(completed_at__isnull=True), name="run_live_by_user"),
             models.Index(fields=["key"], condition=Q(completed_at__isnull=True), name="run_live_by_key"),
             models.Index(
+                fields=["user", "state", "-created_at", "-id"],
+                condition=Q(completed_at__isnull=False, hidden_at__isnull=True),
+                name="run_ended_by_user",
+            ),
+            models.Index(
                 fields=["preset", "-completed_at"], condition=Q(state="completed"), name="run_times"
             ),
             models.Index(fields=["user", "fingerprint", "-created_at"], name="run_by_fingerprint"),

@@ -17,7 +17,7 @@ from portal.services.principal import Principal
 from research.models.reports import RunEvent
 from research.models.runs import Run
 from research.protocol.states import State
-from research.queries import visible_runs
+from research.queries import standing, visible_runs
 from research.services import advance, watch
 
 ME = Principal(1, frozenset())
@@ -35,6 +35,10 @@ READS: dict[str, tuple[Callable[[], QuerySet[Any]], str]] = {
             .order_by("-created_at", "-id")[:21]
         ),
         "run_by_user (user_id=? AND created_at<?)",
+    ),
+    "my failed runs": (
+        lambda: standing(visible_runs(ME), ["failed"]).order_by("-created_at", "-id")[:21],
+        "run_ended_by_user",
     ),
     "everybody's runs": (lambda: Run.objects.select_related("user")[:101], "run_by_time"),
     "usual time": (

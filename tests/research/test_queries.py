@@ -60,6 +60,20 @@ def test_it_pages_through_all_runs_once_and_newest_first() -> None:
     assert [run.pk for run in seen] == sorted((run.pk for run in seen), reverse=True)
 
 
+def test_it_lists_only_the_runs_that_stand_as_asked() -> None:
+    who = somebody(credits=100)
+    waiting, ended = ask(who), ask(who)
+    Run.objects.filter(pk=ended.pk).update(state="failed", completed_at=timezone.now(), next_run_at=None)
+    for statuses, found in (
+        (["queued"], [waiting]),
+        (["in_progress"], []),
+        (["failed"], [ended]),
+        (["failed", "cancelled"], [ended]),
+        (["queued", "failed"], [ended, waiting]),
+    ):
+        assert list_runs(who, 10, statuses=statuses).runs == found
+
+
 def test_it_shows_nobody_the_runs_of_others_nor_deleted_ones() -> None:
     mine, other = somebody(), somebody()
     theirs, gone = ask(other), ask(mine)
