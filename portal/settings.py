@@ -241,6 +241,8 @@ try:
     RETENTION_DAYS = env.integer("RETENTION_DAYS", 0, least=0)
     if 0 < RETENTION_DAYS < 7:
         raise EnvError("RETENTION_DAYS: must be at least 7, or empty to keep results until deleted")
+    FILES_TOTAL_MIB = env.integer("FILES_TOTAL_MIB", 200, least=0)
+    FILES_USER_MIB = env.integer("FILES_USER_MIB", 100, least=0)
     NTFY_TOPIC = env.text("NTFY_TOPIC")
     NTFY_URL = env.url("NTFY_URL", "https://ntfy.sh")
     NTFY_COOLDOWN_SECS = env.integer("NTFY_COOLDOWN_SECS", 3600, least=0)
@@ -428,6 +430,7 @@ CELERY_BEAT_SCHEDULE = {
         "options": {"expires": 5, "queue": "maint"},
     },
     "care": {"task": "proxy.care", "schedule": 5.0, "options": {"expires": 5, "queue": "maint"}},
+    "tidy-files": {"task": "proxy.tidy", "schedule": 300.0, "options": {"expires": 60, "queue": "maint"}},
     "discover": {"task": "proxy.discover", "schedule": 300.0, "options": {"expires": 60, "queue": "maint"}},
 }
 CELERY_TASK_QUEUES = (Queue("drive"), Queue("maint"), Queue("stream"))
@@ -451,5 +454,7 @@ LOGGING: dict[str, Any] = {
         "celery": {"level": "WARNING"},
         "kombu": {"level": "WARNING"},
         "uvicorn": {"level": "WARNING"},
+        # Tells of every form that it cannot read; whoever sent it is told by us.
+        "python_multipart": {"level": "ERROR"},
     },
 }

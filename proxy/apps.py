@@ -12,7 +12,7 @@ class ProxyConfig(AppConfig):
 
     def import_models(self) -> None:
         # `proxy.models` is a package of modules with an empty __init__ (HOUSE §1): name them here.
-        for module in ("accounts", "catalog", "chats", "responses", "research"):
+        for module in ("accounts", "catalog", "chats", "responses", "research", "files"):
             import_module(f"proxy.models.{module}")
         super().import_models()
 

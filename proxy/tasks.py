@@ -6,7 +6,7 @@ from uuid import UUID
 
 from celery import shared_task
 
-from proxy.services import alerts, answering, continuity, discovery, keepalive, quota, settling
+from proxy.services import alerts, answering, continuity, discovery, files, keepalive, quota, settling
 
 
 @shared_task(name="proxy.care")
@@ -23,6 +23,12 @@ def sweep_turns() -> None:
     answering.ring_waiting()
     settling.sweep_turns()
     continuity.forget_old_threads()
+
+
+@shared_task(name="proxy.tidy")
+def tidy() -> None:
+    """Files whose time is over, and what uploads left that never came to their end."""
+    files.tidy_files()
 
 
 @shared_task(name="proxy.discover")

@@ -310,8 +310,8 @@ class _Exchange:
         await self.send_whole(replace(answer, headers={**later.headers, **answer.headers}))
 
     async def download(self, file: Download, *, with_body: bool) -> None:
-        """A server that misses bytes of the announced length breaks the connection off: nobody takes a
-        part for the whole."""
+        """The server breaks off a connection whose answer was never ended: nobody takes a part for the
+        whole."""
         length = {"Cache-Control": "no-store", "Content-Length": str(file.size)}
         wire = Wire(self.send, self._start(200, {**length, **file.headers}))
         try:
@@ -320,10 +320,10 @@ class _Exchange:
                     await wire.write(piece if with_body else b"")
         except ClientLeft:
             return
-        except Exception as error:  # whatever it is, it becomes an answer
-            if wire.begun:
-                raise
-            await self.send_whole(answer_of(problem_of(error, self.request_id), self.path))
+        except Exception as error:  # whatever it is, it becomes an answer, as long as none has begun
+            problem = problem_of(error, self.request_id)
+            if not wire.begun:
+                await self.send_whole(answer_of(problem, self.path))
         else:
             await wire.end()
 

@@ -1,0 +1,61 @@
+"""Files that people keep here for their chats. They never go upstream by themselves (proxy-contract §10)."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+
+class StoredFile(models.Model):
+    """One file. Until it is `ready` it is on its way in, and is there for nobody.
+
+    `size` is what has come of it, in bytes. After `expires_at` it is gone, though the tidying may be
+    late.
+    """
+
+    class Purpose(models.TextChoices):
+        USER_DATA = "user_data"
+        ASSISTANTS = "assistants"
+        VISION = "vision"
+
+    id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="files")
+    filename = models.CharField(max_length=255, blank=True)
+    content_type = models.CharField(max_length=100, blank=True)
+    """As the sender said; "" where nobody did."""
+    purpose = models.CharField(max_length=10, choices=Purpose, default=Purpose.USER_DATA)
+    size = models.PositiveIntegerField(default=0)
+    ready = models.BooleanField(default=False)
+    created_at = models.DateTimeField(default=timezone.now)
+    touched_at = models.DateTimeField(default=timezone.now)
+    """When the last piece of it came."""
+    expires_at = models.DateTimeField(null=True)
+
+    class Meta:
+        app_label = "proxy"
+        ordering = ("-created_at", "-id")
+        indexes = (
+            models.Index(fields=["user", "-created_at", "-id"], name="file_by_user"),
+            models.Index(fields=["created_at"], name="file_by_age"),
+            models.Index(fields=["expires_at"], condition=Q(expires_at__isnull=False), name="file_expiring"),
+            models.Index(fields=["touched_at"], condition=Q(ready=False), name="file_on_its_way"),
+        )
+
+    def __str__(self) -> str:
+        return self.filename
+
+
+class FilePiece(models.Model):
+    """A stretch of a file's bytes: `number` counts from 0, all but the last are of one size."""
+
+    file = models.ForeignKey(StoredFile, on_delete=models.CASCADE, related_name="pieces")
+    number = models.PositiveSmallIntegerField()
+    data = models.BinaryField()
+
+    class Meta:
+        app_label = "proxy"
+        constraints = (models.UniqueConstraint(fields=["file", "number"], name="file_piece_once"),)
