@@ -16,7 +16,6 @@ from portal.wire.errors import BadRequest, not_found
 from portal.wire.fields import Fields, fields_of
 from portal.wire.ids import parse_response_id
 from research.api.paging import limit_of
-from research.api.views import summary_of, view_of
 from research.models.runs import Door
 from research.protocol.agent import parse_run_request
 from research.protocol.answer import (
@@ -31,6 +30,7 @@ from research.protocol.route import check_research
 from research.queries import find_run, list_runs
 from research.services.cancel import cancel_run
 from research.services.start import start_run
+from research.services.views import summary_of, view_of
 
 
 def create_on_agent(call: Call, who: Principal) -> Answer:

@@ -15,13 +15,13 @@ from portal.wire.errors import BadRequest, NotFound
 from portal.wire.fields import fields_of
 from portal.wire.ids import parse_response_id
 from research.api.paging import limit_of
-from research.api.views import summary_of, view_of
 from research.models.runs import Door
 from research.protocol.answer import RunView, as_started, poll_again_after
 from research.protocol.sonar import parse_job
 from research.protocol.sonar_answer import build_job, build_jobs
 from research.queries import Page, find_run, list_runs
 from research.services.start import start_run
+from research.services.views import summary_of, view_of
 
 
 def create(call: Call, who: Principal) -> Answer:

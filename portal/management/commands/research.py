@@ -29,13 +29,13 @@ from portal.running.preparation import NotReady
 from portal.services import network
 from portal.services.principal import Principal
 from portal.wire.errors import Problem
-from research.api.views import view_of
 from research.models.runs import Door, Run
 from research.protocol.answer import build_response
 from research.protocol.options import RunRequest
 from research.protocol.shell import exit_code, outcome, progress_line, report_text
 from research.queries import find_run
 from research.services.start import start_run
+from research.services.views import view_of
 
 LOOK_SECONDS = 0.5
 LEFT_ALONE = 130

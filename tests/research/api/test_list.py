@@ -4,9 +4,9 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from portal.services.principal import Principal
-from research.api.views import summary_of
 from research.protocol.answer import build_list
 from research.queries import list_runs
+from research.services.views import summary_of
 from tests.research.api.callers import Caller, caller, end
 
 pytestmark = pytest.mark.django_db(transaction=True)
