@@ -96,6 +96,7 @@ def lasting_portal(
 @pytest.fixture
 def portal(lasting_portal: Portal) -> Iterator[Portal]:
     """The same folder for every point, so that the books of all of them must balance."""
+    lasting_portal.expected = len(lasting_portal.books.runs())
     yield lasting_portal
     lasting_portal.server.close()
 

@@ -12,9 +12,10 @@ import signal
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from statistics import median
 
 import httpx
 import pytest
@@ -30,6 +31,8 @@ pytestmark = pytest.mark.slow
 
 AT_ONCE = 4
 PATIENCE = 90.0
+A_WAIT = 1.0
+"""Seconds; whoever waits for the broker waits longer (settings: 2 s to connect, 5 s for an answer)."""
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +58,7 @@ def valkey() -> Iterator[Valkey]:
 
 
 @pytest.fixture(scope="module")
-def cluster(
+def lasting_cluster(
     tmp_path_factory: pytest.TempPathFactory, sandbox: SandboxServer, postgres: Postgres, valkey: Valkey
 ) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("cluster")
@@ -67,6 +70,26 @@ def cluster(
         yield cluster
     finally:
         cluster.close()
+
+
+@pytest.fixture
+def cluster(lasting_cluster: Cluster) -> Cluster:
+    """The same processes for every outage, and a count of runs that no earlier test can spoil."""
+    lasting_cluster.recount()
+    return lasting_cluster
+
+
+def start_all(server: RunningServer, questions: Sequence[str]) -> float:
+    """Start a run for each, one after the other; what most of them took at most, in seconds.
+
+    Whoever waits for the broker waits at every start; a single slow one is a busy machine's.
+    """
+    took = []
+    for question in questions:
+        began = time.monotonic()
+        assert start(server, question, question).status_code == 200
+        took.append(time.monotonic() - began)
+    return median(took)
 
 
 def insist(server: RunningServer, question: str) -> set[int]:
@@ -112,10 +135,7 @@ def test_it_takes_runs_while_the_broker_is_full_and_finishes_them_afterwards(
         client.config_set("maxmemory-policy", "noeviction")
         client.config_set("maxmemory", "1")
         try:
-            for number in range(10):
-                began = time.monotonic()
-                assert start(cluster.web, f"Tides while full? {number}", f"full {number}").status_code == 200
-                assert time.monotonic() - began < 3
+            assert start_all(cluster.web, [f"Tides while full? {number}" for number in range(10)]) < A_WAIT
             time.sleep(2)
         finally:
             client.config_set("maxmemory", "0")
@@ -128,10 +148,7 @@ def test_it_does_not_wait_for_a_broker_that_is_frozen(cluster: Cluster, valkey: 
     assert valkey.process is not None
     valkey.process.send_signal(signal.SIGSTOP)
     try:
-        for number in range(10):
-            began = time.monotonic()
-            assert start(cluster.web, f"Tides while frozen? {number}", f"frozen {number}").status_code == 200
-            assert time.monotonic() - began < 3
+        assert start_all(cluster.web, [f"Tides while frozen? {number}" for number in range(10)]) < A_WAIT
     finally:
         valkey.process.send_signal(signal.SIGCONT)
     cluster.expected += 10
@@ -145,8 +162,7 @@ def test_it_piles_up_no_messages_while_every_worker_is_away(cluster: Cluster, va
     for pid in pids:
         os.killpg(pid, signal.SIGSTOP)
     try:
-        for number in range(60):
-            assert start(cluster.web, f"Tides while away? {number}", f"away {number}").status_code == 200
+        start_all(cluster.web, [f"Tides while away? {number}" for number in range(60)])
         time.sleep(8)
         with redis.Redis.from_url(valkey.url) as client:
             waiting = int(client.llen("sonde.drive"))
