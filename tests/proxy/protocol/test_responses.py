@@ -1,0 +1,434 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from openai.types.responses import Response, ResponseItemList
+from pydantic import TypeAdapter
+
+from portal.wire.errors import BadRequest
+from proxy.protocol.chat_messages import Attachment, ChatMessage
+from proxy.protocol.conversation import PromptPolicy, prepare
+from proxy.protocol.response_input import messages_of
+from proxy.protocol.response_object import (
+    Head,
+    Usage,
+    deleted,
+    frame,
+    list_page,
+    message_item,
+    reasoning_item,
+    search_item,
+    text_part,
+)
+from proxy.protocol.responses import ResponsesRequest, parse_responses
+
+ID = "resp_" + "0" * 32
+WEATHER = {"type": "function", "name": "weather", "parameters": {"type": "object"}, "strict": True}
+SCHEMA = {"type": "json_schema", "name": "tide", "schema": {"type": "object"}}
+
+
+def parsed(**body: Any) -> ResponsesRequest:
+    return parse_responses({"input": "When is high tide?", **body}, default_model="gpt")
+
+
+def refused(**body: Any) -> BadRequest:
+    with pytest.raises(BadRequest) as caught:
+        parsed(**body)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        *[({name: "true"}, name) for name in ("stream", "background", "store", "parallel_tool_calls")],
+        *[({name: 7}, name) for name in ("model", "previous_response_id", "user", "conversation")],
+        *[({name: []}, name) for name in ("reasoning", "metadata", "text", "model")],
+        ({"model": " "}, "model"),
+        ({"model": "m" * 201}, "model"),
+        ({"conversation": ""}, "conversation"),
+        ({"conversation": {}}, "conversation"),
+        ({"conversation": {"id": ""}}, "conversation"),
+        ({"conversation": {"id": 1}}, "conversation"),
+        ({"instructions": 7}, "instructions"),
+        ({"instructions": [7]}, "instructions"),
+        ({"instructions": [{"role": "system"}]}, "instructions"),
+        ({"tools": {}}, "tools"),
+        ({"tools": ["web_search"]}, "tools"),
+        ({"tools": [{"type": "file_search"}]}, "tools"),
+        ({"tools": [{"type": ["function"]}]}, "tools"),
+        ({"tools": [{"type": "web_search"}] * 129}, "tools"),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"tool_choice": "none"}, "tool_choice"),
+        ({"tool_choice": {"type": "function", "name": "weather"}}, "tool_choice"),
+        ({"tool_choice": {"type": "web_search"}, "tools": [{"type": "web_search"}]}, "tool_choice"),
+        *[({name: value}, name) for name in ("temperature", "top_p") for value in (0.2, 0, True, "1")],
+        ({"max_output_tokens": 100}, "max_output_tokens"),
+        ({"truncation": "auto"}, "truncation"),
+        ({"text": {"format": "json"}}, "text.format"),
+        ({"text": {"format": {}}}, "text.format"),
+        ({"text": {"format": {"type": "grammar"}}}, "text.format"),
+        ({"text": {"format": {**SCHEMA, "strict": True}}}, "text.format"),
+        ({"text": {"format": {"type": "json_object", "strict": True}}}, "text.format"),
+        ({"text": {"format": {"type": "json_schema", "name": "tide"}}}, "text.format"),
+        ({"text": {"format": {"type": "json_schema", "schema": {}}}}, "text.format"),
+        ({"text": {"verbosity": "loud"}}, "text.verbosity"),
+        ({"tools": [WEATHER], "text": {"format": {"type": "json_object"}}}, "text.format"),
+        ({"tools": [WEATHER], "instructions": ["Be brief."]}, "instructions"),
+        ({"background": True, "store": False}, "store"),
+        ({"previous_response_id": ID, "conversation": "conv_1"}, "previous_response_id"),
+        ({"reasoning": {"effort": 3}}, "reasoning.effort"),
+        ({"metadata": {str(n): "" for n in range(17)}}, "metadata"),
+        ({"metadata": {"k" * 65: ""}}, "metadata"),
+        ({"metadata": {"": ""}}, "metadata"),
+        ({"metadata": {"key": "v" * 513}}, "metadata.key"),
+        ({"metadata": {"key": 7}}, "metadata.key"),
+        ({"include": "reasoning.encrypted_content"}, "include"),
+        ({"include": [7]}, "include"),
+        ({"sources": []}, "sources"),
+        ({"sources": ["library"]}, "sources"),
+        ({"language": " "}, "language"),
+        ({"sources_footer": "yes"}, "sources_footer"),
+        ({"tools": [{**WEATHER, "description": "\ud800"}]}, "tools"),
+        ({"tools": [{**WEATHER, "parameters": {"a\0": 1}}]}, "tools"),
+        ({"tools": [{**WEATHER, "parameters": {"maximum": 10**30}}]}, "tools"),
+        ({"text": {"format": {**SCHEMA, "schema": {"title": "\0"}}}}, "text"),
+    ],
+)  # fmt: skip
+def test_it_names_the_field_that_is_wrong(body: dict[str, Any], param: str) -> None:
+    assert refused(**body).param == param
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        "",
+        "  \n",
+        [],
+        {},
+        7,
+        [7],
+        [[]],
+        "a\0b",
+        "\ud800",
+        [{"role": "user"}],
+        [{"role": "user", "content": 7}],
+        [{"role": "user", "content": ""}],
+        [{"role": "user", "content": [7]}],
+        [{"role": "user", "content": ["text"]}],
+        [{"role": "user", "content": [{"type": "input_text"}]}],
+        [{"role": "user", "content": [{"type": "input_audio", "data": ""}]}],
+        [{"role": "user", "content": [{"type": ["input_text"], "text": "a"}]}],
+        [{"role": "user", "content": [{"type": "refusal", "refusal": "no"}]}],
+        [{"role": "user", "content": [{"type": "input_text", "text": "x"}] * 1001}],
+        [{"role": "tool", "content": "a"}],
+        [{"role": ["user"], "content": "a"}],
+        [{"content": "a"}],
+        [{"role": "assistant", "content": "Nobody asked."}],
+        [{"role": "system", "content": "Be brief."}],
+        [{"type": "item_reference", "id": "msg_1"}, "a"],
+        [{"type": "reasoning", "summary": []}],
+        [{"type": "function_call_output", "output": "7"}],
+        [{"type": "function_call_output", "call_id": "call_1"}],
+        [{"type": "function_call", "call_id": "call_1", "name": "now"}, "a"],
+        [{"role": "user", "content": "a", "id": "x"}, {"role": "user", "content": "b", "id": "x"}],
+        [{"role": "user", "content": "a", "id": "x y"}],
+        [{"role": "user", "content": "a", "id": 7}],
+        [{"role": "user", "content": [{"type": "input_image"}]}],
+        [{"role": "user", "content": [{"type": "input_image", "image_url": "https://a", "file_id": "f"}]}],
+        [{"role": "user", "content": [{"type": "input_file"}]}],
+        [{"role": "user", "content": [{"type": "input_file", "file_id": "f", "file_url": "https://a"}]}],
+        [{"role": "system", "content": [{"type": "input_image", "image_url": "https://a/b.png"}]}, "a"],
+        ["a"] * 10_001,
+    ],
+)
+def test_it_refuses_an_input_that_says_nothing_it_understands(value: Any) -> None:
+    assert refused(input=value).param == "input"
+
+
+def test_it_takes_a_request_with_nothing_but_its_input() -> None:
+    request = parsed()
+    assert (request.model, request.store, request.stream, request.background, request.thinking) == (
+        "gpt", True, False, False, False
+    )  # fmt: skip
+    assert request.messages() == (ChatMessage("user", "When is high tide?"),)
+    assert request.ignored == ()
+
+
+@pytest.mark.parametrize("name", ["model", "stream", "store", "tools", "tool_choice", "temperature", "text",
+                                  "reasoning", "metadata", "conversation", "instructions", "truncation",
+                                  "max_output_tokens", "include", "user", "sources"])  # fmt: skip
+def test_it_takes_null_for_what_is_missing(name: str) -> None:
+    assert parsed(**{name: None}) == parsed()
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "thinking"),
+    [({}, False), ({"effort": None}, False), ({"effort": ""}, False), ({"effort": "none"}, False),
+     ({"effort": "low"}, True), ({"effort": "xhigh", "summary": "auto"}, True), ({"effort": "odd"}, True)],
+)  # fmt: skip
+def test_it_thinks_with_any_effort_but_none(reasoning: dict[str, Any], thinking: bool) -> None:
+    assert parsed(reasoning=reasoning).thinking is thinking
+
+
+def test_it_accepts_a_stream_in_the_background() -> None:
+    request = parsed(stream=True, background=True)
+    assert (request.stream, request.background) == (True, True)
+
+
+@pytest.mark.parametrize(
+    "kind", ["web_search", "web_search_preview", "web_search_preview_2025_03_11", "web_search_2025_08_26"]
+)
+def test_it_accepts_the_web_search_that_is_always_on(kind: str) -> None:
+    tool = {"type": kind, "filters": {"allowed_domains": ["a.example"]}, "search_context_size": "low"}
+    request = parsed(tools=[tool], tool_choice="auto")
+    assert request.functions == ()
+    assert request.echo["tools"] == [tool]
+    assert request.ignored == ("tools[0].filters", "tools[0].search_context_size")
+
+
+def test_it_hands_functions_on_as_they_are() -> None:
+    request = parsed(tools=[{"type": "web_search"}, WEATHER], tool_choice="required")
+    assert request.functions == (WEATHER,)
+    assert request.tool_choice == "required"
+
+
+def test_it_repeats_functions_with_all_that_clients_want_to_see() -> None:
+    request = parsed(tools=[{"type": "function", "name": "now"}], parallel_tool_calls=False)
+    assert request.echo["tools"] == [{"type": "function", "name": "now", "parameters": None, "strict": None}]
+    assert request.parallel_tool_calls is False
+
+
+def test_it_lists_what_it_does_not_honour() -> None:
+    request = parsed(
+        service_tier="flex",
+        max_tool_calls=3,
+        include=["reasoning.encrypted_content", "web_search_call.action.sources"],
+        text={"verbosity": "low"},
+        unheard_of=1,
+    )
+    assert request.ignored == ("max_tool_calls", "service_tier", "include", "text.verbosity")
+    assert request.include_search_sources
+
+
+@pytest.mark.parametrize(
+    ("form", "line"),
+    [
+        ({"type": "text"}, ()),
+        ({"type": "json_object"}, ("Answer with one JSON object",)),
+        ({**SCHEMA, "strict": False}, ('follows this JSON Schema: {"type":"object"}',)),
+    ],
+)
+def test_it_asks_for_json_in_one_line(form: dict[str, Any], line: tuple[str, ...]) -> None:
+    instructions = parsed(text={"format": form}).format_instructions
+    assert len(instructions) == len(line)
+    assert all(words in instruction for words, instruction in zip(line, instructions, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("Be brief.", "Be brief."),
+        (["Be brief.", {"content": "Be kind."}, {"text": "Be true."}], "Be brief.\nBe kind.\nBe true."),
+        ([{"role": "system", "content": [{"type": "input_text", "text": "Be"}, "brief."]}], "Be brief."),
+    ],
+)
+def test_it_reads_instructions_in_every_form(given: Any, told: str) -> None:
+    request = parsed(instructions=given)
+    assert request.messages()[0] == ChatMessage("system", told)
+    assert request.echo["instructions"] == told
+
+
+def test_it_puts_what_came_before_between_the_instructions_and_the_new_input() -> None:
+    request = parsed(instructions="Be brief.")
+    before = (ChatMessage("user", "Hello"), ChatMessage("assistant", "Hello!"))
+    assert [message.text for message in request.messages(before)] == [
+        "Be brief.", "Hello", "Hello!", "When is high tide?"
+    ]  # fmt: skip
+    assert request.chat(before).messages == request.messages(before)
+
+
+HISTORY = [
+    {"role": "developer", "content": "Be brief."},
+    "First",
+    {"type": "message", "role": "assistant", "id": "msg_a", "status": "completed", "content": [
+        {"type": "output_text", "text": "Yes", "annotations": [{"type": "url_citation"}], "logprobs": []},
+        {"type": "refusal", "refusal": "but not that"},
+    ]},
+    {"type": "reasoning", "id": "rs_a", "summary": []},
+    {"type": "web_search_call", "id": "ws_a", "status": "completed", "action": {"type": "search"}},
+    {"type": "function_call", "id": "fc_a", "call_id": "call_1", "name": "now", "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "call_1",
+     "output": [{"type": "input_text", "text": "6"}, {"type": "input_text", "text": "o'clock"}]},
+    {"type": "input_message", "role": "user", "content": [
+        {"type": "input_text", "text": "And"}, {"type": "text", "text": "then?"}]},
+]  # fmt: skip
+
+
+def test_it_says_each_item_in_the_prompt() -> None:
+    assert parsed(input=HISTORY).messages() == (
+        ChatMessage("developer", "Be brief."),
+        ChatMessage("user", "First"),
+        ChatMessage("assistant", "Yes but not that"),
+        ChatMessage("user", "[tool output call_1]: 6 o'clock"),
+        ChatMessage("user", "And then?"),
+    )
+
+
+def test_it_stores_items_that_are_read_the_same_again() -> None:
+    request = parsed(input=HISTORY)
+    stored = json.loads(json.dumps(request.input_items(ID)))
+    assert messages_of(stored) == request.messages()
+    assert parsed(input=stored).input_items(ID) == tuple(stored)
+
+
+def test_it_gives_items_ids_that_stay_and_differ() -> None:
+    items = parsed(input=HISTORY).input_items(ID)
+    ids = [item["id"] for item in items]
+    assert ids[2] == "msg_a"
+    assert len(set(ids)) == len(ids) == 6
+    assert items == parsed(input=HISTORY).input_items(ID)
+    assert not set(ids) & {item["id"] for item in parsed(input=HISTORY).input_items("resp_1")} - {
+        "msg_a",
+        "fc_a",
+    }
+
+
+def test_it_lists_items_as_the_sdk_types_them() -> None:
+    items = parsed(input=HISTORY).input_items(ID)
+    page = list_page(items, has_more=False)
+    TypeAdapter(ResponseItemList).validate_python(page)
+    assert (page["first_id"], page["last_id"]) == (items[0]["id"], items[-1]["id"])
+    assert list_page([], has_more=False)["first_id"] is None
+
+
+def test_it_keeps_attachments_apart_and_their_bytes_out_of_what_is_stored() -> None:
+    data = "data:image/png;base64,iVBORw0KGgo="
+    content = [
+        {"type": "input_text", "text": "What is this?"},
+        {"type": "input_image", "image_url": data, "detail": "auto"},
+        {"type": "input_image", "file_id": "file-1"},
+        {"type": "input_file", "filename": "tides.pdf", "file_data": "JVBERi0="},
+        {"type": "input_file", "file_url": "https://a.example/table.pdf"},
+    ]
+    request = parsed(input=[{"role": "user", "content": content}])
+    assert request.attachments == (
+        Attachment("image", data=data),
+        Attachment("file-1", file_id="file-1"),
+        Attachment("tides.pdf", data="JVBERi0="),
+        Attachment("table.pdf", url="https://a.example/table.pdf"),
+    )
+    stored = json.dumps([request.input_items(ID), dict(request.echo)])
+    assert "iVBORw0KGgo" not in stored
+    assert "JVBERi0" not in stored
+    assert "[Attached file: tides.pdf]" in stored
+
+
+def test_it_takes_an_image_out_of_what_a_function_gave() -> None:
+    shot = {"type": "input_image", "image_url": "https://a.example/shot.png"}
+    request = parsed(input=[{"type": "function_call_output", "call_id": "call_1", "output": [shot]}])
+    assert request.attachments == (Attachment("shot.png", url="https://a.example/shot.png"),)
+
+
+def test_its_prompt_is_one_that_chat_understands() -> None:
+    request = parsed(input=HISTORY, text={"format": {"type": "json_object"}})
+    conversation = prepare(
+        request.chat().texts, PromptPolicy("forward"), request.format_instructions, param="input"
+    )
+    assert conversation.query == "And then?"
+    assert conversation.instructions[-1].startswith("Answer with one JSON object")
+
+
+REQUEST = {
+    "instructions": "Be brief.",
+    "metadata": {"job": "7"},
+    "parallel_tool_calls": False,
+    "reasoning": {"effort": "low", "summary": "auto"},
+    "temperature": 1,
+    "text": {"format": SCHEMA},
+    "tool_choice": "auto",
+    "tools": [{"type": "web_search"}],
+    "top_p": 1.0,
+    "user": "ann",
+    "background": True,
+}
+
+
+@pytest.mark.parametrize(
+    "status", ["queued", "in_progress", "completed", "failed", "incomplete", "cancelled"]
+)
+def test_it_frames_every_status_as_the_sdk_types_it(status: Any) -> None:
+    head = Head(ID, 1_790_000_000, "gpt", parsed(**REQUEST).echo, previous="resp_1", conversation="conv_1")
+    output = [
+        reasoning_item("rs_1", "thought"),
+        search_item("ws_1", "completed", "tides", ["https://a.example"]),
+        message_item("msg_1", "completed", [text_part("High tide.")]),
+    ]
+    whole = frame(
+        head,
+        status,
+        output=output,
+        completed_at=1_790_000_001 if status == "completed" else None,
+        usage=Usage(4, 2, 1),
+        error={"code": "server_error", "message": "It broke."} if status == "failed" else None,
+        incomplete_reason="max_output_tokens" if status == "incomplete" else None,
+    )
+    response = TypeAdapter(Response).validate_python(whole)
+    assert response.output_text == whole["output_text"] == "High tide."
+    assert {name: whole[name] for name in ("metadata", "instructions", "tools", "user", "background")} == {
+        name: REQUEST[name] for name in ("metadata", "instructions", "tools", "user", "background")
+    }
+    assert whole["conversation"] == {"id": "conv_1"}
+    assert list(whole) == list(frame(Head(ID, 1, "gpt"), "queued"))
+
+
+def test_it_frames_a_request_that_said_nothing() -> None:
+    whole = frame(Head(ID, 1, "gpt", parsed().echo), "in_progress")
+    TypeAdapter(Response).validate_python(whole)
+    assert whole["text"] == {"format": {"type": "text"}}
+    assert (whole["tool_choice"], whole["tools"], whole["parallel_tool_calls"]) == ("auto", [], True)
+    assert (whole["store"], whole["truncation"]) == (True, "disabled")
+    assert "sonde" not in whole
+
+
+def test_it_says_that_a_response_is_gone() -> None:
+    assert deleted(ID) == {"id": ID, "object": "response", "deleted": True}
+
+
+NAMES = ["input", "model", "stream", "background", "store", "tools", "tool_choice", "text", "reasoning",
+         "metadata", "conversation", "instructions", "include", "temperature", "previous_response_id", "user",
+         "sources", "language", "truncation"]  # fmt: skip
+JSON_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text(st.characters(), max_size=6)
+    | st.sampled_from(["user", "message", "function", "input_text", "web_search", "auto"]),
+    lambda inner: st.lists(inner, max_size=4)
+    | st.dictionaries(
+        st.sampled_from(["type", "role", "content", "text", "id", "format", "output", "call_id", "effort"])
+        | st.text(max_size=3),
+        inner,
+        max_size=4,
+    ),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), JSON_VALUES, max_size=5))
+def test_it_answers_any_json_with_a_request_or_one_clear_error(body: dict[str, Any]) -> None:
+    problem = request = None
+    try:
+        request = parse_responses({"input": "Hello", **body}, default_model="gpt")
+    except BadRequest as error:
+        problem = error
+    assert request or (problem and problem.param)
+    if request:
+        stored = json.dumps([request.input_items(ID), dict(request.echo)], ensure_ascii=False)
+        assert "\\u0000" not in stored.replace("\\\\", "")
+        assert stored.encode()
