@@ -1,0 +1,364 @@
+"""The JSON Schema of a function's arguments: read with care, checked within a budget (proxy-contract §9).
+
+Draft 2020-12. A schema comes from a caller and the arguments from a model, so neither may cost more
+than a bounded time: depth, size and patterns of a schema are limited when it is read, a reference
+that leads back to where it came from is refused, and each check counts its steps. `jsonschema`
+checks, since its keywords can be counted; `jsonschema_rs` judges schemas, and runs their patterns,
+since its engine does not blow up where Python's does (docs/decisions/0017).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, cast
+from urllib.parse import unquote
+
+import jsonschema_rs
+from jsonschema import Draft202012Validator, ValidationError
+from jsonschema.validators import extend
+
+from portal.wire.fields import is_plain_name
+
+DEEPEST = 64
+"""Schemas inside schemas, and references that follow one another without going into the arguments."""
+MOST_NODES = 5_000
+MOST_PATTERNS = 200
+LONGEST_PATTERN = 1_000
+BUDGET = 30_000
+"""Steps that one check may take: less than a second."""
+_ENGINE = 1 << 18  # bytes of a compiled pattern
+_BACKTRACKS = 1_000
+
+_MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
+_SINGLE = (
+    "additionalProperties", "items", "contains", "propertyNames", "unevaluatedItems",
+    "unevaluatedProperties", "not", "if", "then", "else", "contentSchema",
+)  # fmt: skip
+_SAME_PLACE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas")
+"""Keywords whose schemas look at the value itself, and not into it."""
+_REFUSED = ("$id", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$vocabulary")
+_UNSOUND = re.compile(r"[\ud800-\udfff]|(?<!\\)(?:\\\\)*\\u0000")
+
+Place = tuple[str, ...]
+Schema = Mapping[str, Any]
+
+
+class SchemaRefused(Exception):
+    """The schema cannot be used; the words say why and where, and fit behind its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentSchema:
+    """A schema that was found sound."""
+
+    schema: Schema
+    patterns: Mapping[str, Callable[[str], bool]]
+
+    def fault_of(self, arguments: Mapping[str, Any]) -> str | None:
+        """The keyword that `arguments` break first, `budget` when they take too long; None when they fit."""
+        token = _meter.set(_Meter(self.patterns))
+        try:
+            error = next(_Checker(cast(Any, self.schema)).iter_errors(arguments), None)
+        except (_OverBudget, RecursionError, OverflowError):
+            return "budget"
+        finally:
+            _meter.reset(token)
+        return None if error is None else str(error.validator or "false")
+
+
+def read_schema(schema: object, *, strict: bool) -> ArgumentSchema:
+    """The schema of an object. `strict` asks what OpenAI's strict mode asks. Raises SchemaRefused."""
+    if not isinstance(schema, dict) or schema.get("type") != "object":
+        raise SchemaRefused('must be a JSON Schema whose type is "object"')
+    plain = {name: value for name, value in schema.items() if name != "$schema"}
+    _check_soundness(plain)
+    nodes = _Walk()
+    nodes.visit(plain, (), 0)
+    _check_by_metaschema(plain)
+    _check_references(nodes)
+    if strict:
+        for place, node in nodes.found.items():
+            _check_strictness(node, place)
+    return ArgumentSchema(plain, _compiled(nodes))
+
+
+def _check_soundness(schema: Schema) -> None:
+    try:
+        text = json.dumps(schema, ensure_ascii=False, allow_nan=False)
+    except (ValueError, RecursionError):
+        raise SchemaRefused("holds a number that JSON does not know, or is nested too deeply") from None
+    if _UNSOUND.search(text):
+        raise SchemaRefused("holds a NUL character or a lone surrogate")
+
+
+def _check_by_metaschema(schema: dict[str, Any]) -> None:
+    try:
+        jsonschema_rs.meta.validate(schema)
+    except (jsonschema_rs.ValidationError, ValueError) as error:
+        place = tuple(map(str, getattr(error, "instance_path", ())))
+        raise SchemaRefused(f"is not a JSON Schema (draft 2020-12){_at(place)}") from None
+
+
+@dataclass(slots=True)
+class _Walk:
+    """All schemas inside a schema, by their place in it; `true` and `false` need no look."""
+
+    found: dict[Place, Schema] = field(default_factory=dict)
+    anchors: dict[str, Place] = field(default_factory=dict)
+
+    def visit(self, node: object, place: Place, depth: int) -> None:
+        if not isinstance(node, dict):
+            return
+        if depth > DEEPEST:
+            raise SchemaRefused(f"is nested more than {DEEPEST} deep")
+        if len(self.found) >= MOST_NODES:
+            raise SchemaRefused(f"has more than {MOST_NODES:,} schemas in it")
+        for word in _REFUSED:
+            if word in node:
+                raise SchemaRefused(f"must not use {word}{_at(place)}")
+        self.found[place] = node
+        self._name(node.get("$anchor"), place)
+        for inner_place, inner in _inner(node):
+            self.visit(inner, place + inner_place, depth + 1)
+
+    def _name(self, anchor: object, place: Place) -> None:
+        if isinstance(anchor, str) and self.anchors.setdefault(anchor, place) != place:
+            raise SchemaRefused(f"has two schemas with one $anchor{_at(place)}")
+
+    def target(self, reference: object) -> Place | None:
+        """Where a `$ref` leads; None when it is not to a schema in here."""
+        if not isinstance(reference, str) or not reference.startswith("#"):
+            return None
+        fragment = unquote(reference[1:])
+        if fragment and not fragment.startswith("/"):
+            return self.anchors.get(fragment)
+        parts = fragment.split("/")[1:]
+        place = tuple(part.replace("~1", "/").replace("~0", "~") for part in parts)
+        return place if place in self.found else None
+
+
+def _inner(
+    node: Schema, words: tuple[str, ...] = (*_MAPS, *_LISTS, *_SINGLE)
+) -> Iterator[tuple[Place, object]]:
+    """The schemas directly inside one, behind `words`, with their places; the metaschema minds the shapes."""
+    for word in words:
+        value = node.get(word)
+        if word in _MAPS and isinstance(value, dict):
+            yield from (((word, name), inner) for name, inner in value.items())
+        elif word in _LISTS and isinstance(value, list):
+            yield from (((word, str(number)), inner) for number, inner in enumerate(value))
+        elif word in _SINGLE and isinstance(value, dict):
+            yield (word,), value
+
+
+def _check_references(nodes: _Walk) -> None:
+    """Each leads to a schema in here, and none to itself before it has gone into the arguments."""
+    for place, node in nodes.found.items():
+        if "$ref" in node and nodes.target(node["$ref"]) is None:
+            raise SchemaRefused(f"has a $ref that leads to no schema in it{_at(place)}")
+    heights: dict[Place, int] = {}
+
+    def height(place: Place, above: tuple[Place, ...]) -> int:
+        """How many schemas look at one value, one after another, from here."""
+        if place in above:
+            raise SchemaRefused(f"has a $ref that leads back to itself{_at(place)}")
+        if len(above) > DEEPEST:
+            raise SchemaRefused(f"has a chain of more than {DEEPEST} references{_at(place)}")
+        if place not in heights:
+            here = (*above, place)
+            heights[place] = 1 + max((height(at, here) for at in _same_place(nodes, place)), default=0)
+        if heights[place] + len(above) > DEEPEST:
+            raise SchemaRefused(f"has a chain of more than {DEEPEST} references{_at(place)}")
+        return heights[place]
+
+    for place in nodes.found:
+        height(place, ())
+
+
+def _same_place(nodes: _Walk, place: Place) -> Iterator[Place]:
+    node = nodes.found[place]
+    for inner_place, _ in _inner(node, _SAME_PLACE):
+        if place + inner_place in nodes.found:
+            yield place + inner_place
+    if (target := nodes.target(node.get("$ref"))) is not None:
+        yield target
+
+
+def _check_strictness(node: Schema, place: Place) -> None:
+    kind = node.get("type")
+    properties = node.get("properties")
+    if kind != "object" and not (isinstance(kind, list) and "object" in kind) and properties is None:
+        return
+    if node.get("additionalProperties") is not False:
+        raise SchemaRefused(f"needs additionalProperties: false, since strict is true{_at(place)}")
+    if set(properties or ()) - set(node.get("required") or ()):
+        raise SchemaRefused(f"must require all its properties, since strict is true{_at(place)}")
+
+
+def _at(place: Place) -> str:
+    """Where, in words that may be shown: names that are none stay unnamed."""
+    shown = [part if is_plain_name(part.lstrip("$")) else "…" for part in place[:12]]
+    return f" (at {'.'.join(shown)})" if shown else ""
+
+
+def _compiled(nodes: _Walk) -> dict[str, Callable[[str], bool]]:
+    """All patterns of the schema, ready to run."""
+    compiled: dict[str, Callable[[str], bool]] = {}
+    for place, node in nodes.found.items():
+        if "unevaluatedProperties" in node and any(
+            "patternProperties" in one for one in nodes.found.values()
+        ):
+            raise SchemaRefused(f"uses patternProperties and unevaluatedProperties at once{_at(place)}")
+        own = [node["pattern"]] if "pattern" in node else []
+        for pattern in (*own, *node.get("patternProperties", ())):
+            if pattern not in compiled:
+                compiled[pattern] = _compile(pattern, place)
+        if len(compiled) > MOST_PATTERNS:
+            raise SchemaRefused(f"has more than {MOST_PATTERNS} patterns")
+    return compiled
+
+
+def _compile(pattern: str, place: Place) -> Callable[[str], bool]:
+    if len(pattern) > LONGEST_PATTERN:
+        raise SchemaRefused(f"has a pattern of more than {LONGEST_PATTERN:,} characters{_at(place)}")
+    try:
+        return _linear(pattern)
+    except (jsonschema_rs.ValidationError, ValueError):
+        pass
+    try:
+        return _backtracking(pattern)
+    except (jsonschema_rs.ValidationError, ValueError):
+        raise SchemaRefused(f"has a pattern that cannot be used{_at(place)}") from None
+
+
+def _linear(pattern: str) -> Callable[[str], bool]:
+    options = jsonschema_rs.RegexOptions(size_limit=_ENGINE, dfa_size_limit=_ENGINE)
+    matches = jsonschema_rs.Draft202012Validator({"pattern": pattern}, pattern_options=options).is_valid
+
+    def found(text: str) -> bool:
+        _spend(len(text) // 64)
+        return matches(text)
+
+    return found
+
+
+def _backtracking(pattern: str) -> Callable[[str], bool]:
+    """For what the linear engine does not know: looking around, and references back."""
+    options = jsonschema_rs.FancyRegexOptions(
+        backtrack_limit=_BACKTRACKS, size_limit=_ENGINE, dfa_size_limit=_ENGINE
+    )
+    matches = jsonschema_rs.Draft202012Validator({"pattern": pattern}, pattern_options=options).is_valid
+
+    def found(text: str) -> bool:
+        _spend(len(text))
+        return matches(text)
+
+    return found
+
+
+class _OverBudget(Exception):
+    pass
+
+
+@dataclass(slots=True)
+class _Meter:
+    patterns: Mapping[str, Callable[[str], bool]]
+    left: int = BUDGET
+
+
+_meter: ContextVar[_Meter] = ContextVar("meter")
+Keyword = Callable[[Any, Any, Any, Any], Iterator[ValidationError]]
+
+
+def _spend(steps: int) -> None:
+    meter = _meter.get()
+    meter.left -= steps + 1
+    if meter.left < 0:
+        raise _OverBudget
+
+
+def _size(value: object) -> int:
+    return len(value) if isinstance(value, dict | list) else 0
+
+
+def _metered(check: Keyword) -> Keyword:
+    def metered(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+        _spend((_size(value) + _size(instance)) // 16)
+        return check(validator, value, instance, schema)
+
+    return metered
+
+
+def _squared(check: Keyword) -> Keyword:
+    """For keywords that compare every member with every other."""
+
+    def metered(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+        _spend(_size(instance) ** 2 // 64)
+        return check(validator, value, instance, schema)
+
+    return metered
+
+
+def _unique(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    if wanted and isinstance(instance, list) and len(set(map(_frozen, instance))) < len(instance):
+        yield ValidationError("uniqueItems")
+
+
+def _frozen(value: object) -> object:
+    """Equal for what JSON Schema calls equal: 1 and 1.0 are, 1 and true are not."""
+    _spend(0)
+    if isinstance(value, dict):
+        return ("object", frozenset((name, _frozen(inner)) for name, inner in value.items()))
+    if isinstance(value, list):
+        return ("array", tuple(map(_frozen, value)))
+    return ("flag", value) if isinstance(value, bool) else value
+
+
+def _matches(pattern: str, text: str) -> bool:
+    return _meter.get().patterns[pattern](text)
+
+
+def _pattern(validator: Any, pattern: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    if isinstance(instance, str) and not _matches(pattern, instance):
+        yield ValidationError("pattern")
+
+
+def _pattern_properties(
+    validator: Any, patterns: Any, instance: Any, schema: Any
+) -> Iterator[ValidationError]:
+    if not isinstance(instance, dict):
+        return
+    for pattern, inner in patterns.items():
+        for name, value in instance.items():
+            if _matches(pattern, name):
+                yield from validator.descend(value, inner)
+
+
+def _additional(validator: Any, inner: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    if not isinstance(instance, dict):
+        return
+    named, patterns = schema.get("properties", {}), schema.get("patternProperties", ())
+    for name, value in instance.items():
+        if name not in named and not any(_matches(pattern, name) for pattern in patterns):
+            yield from [ValidationError(name)] if inner is False else validator.descend(value, inner)
+
+
+_Checker = extend(
+    Draft202012Validator,
+    {
+        **{name: _metered(check) for name, check in Draft202012Validator.VALIDATORS.items()},
+        **{
+            name: _squared(Draft202012Validator.VALIDATORS[name])
+            for name in ("unevaluatedItems", "unevaluatedProperties")
+        },
+        "uniqueItems": _metered(_unique),
+        "pattern": _metered(_pattern),
+        "patternProperties": _metered(_pattern_properties),
+        "additionalProperties": _metered(_additional),
+    },
+)
