@@ -40,7 +40,7 @@ def complete(call: Call, who: Principal) -> Reply:
         request.include_usage,
     )
     relay = Relay(question, plan, streams=request.stream)
-    headers = _headers(question, plan)
+    headers = headers_of(question, plan)
     if request.stream:
         return Stream(partial(_pieces, relay, head), error_frame, headers)
     return Later(partial(_whole, relay, head), headers)
@@ -92,7 +92,7 @@ def _wants_footer(question: Question) -> bool:
     return question.who.chat.sources_footer if asked is None else asked
 
 
-def _headers(question: Question, plan: ChatPlan | None) -> Mapping[str, str]:
+def headers_of(question: Question, plan: ChatPlan | None) -> Mapping[str, str]:
     headers: dict[str, str] = {}
     if dropped := question.conversation.dropped.header:
         headers[DROPPED_HEADER] = dropped

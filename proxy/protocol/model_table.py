@@ -17,6 +17,7 @@ MODES = ("auto", "pro", "reasoning", "deep research")
 CREATED = 1_700_000_000
 """Unix seconds: what every model shows as its birthday (proxy-contract §3)."""
 FREE_MODEL = "auto"
+RESEARCH_MODEL = "sonar-deep-research"
 _RANK: Mapping[Tier, int] = {"free": 0, "pro": 1, "max": 2}
 
 
@@ -105,6 +106,13 @@ def resolve(models: Iterable[Model], name: str, tier: Tier) -> Model:
     """The model called `name`; a 403 or 400 that says which ones there are."""
     known = tuple(models)
     model = next((one for one in known if one.id == name), None)
+    if model is None and name == RESEARCH_MODEL:
+        raise BadRequest(
+            f"{RESEARCH_MODEL} takes minutes, so it does not answer here: start it at POST /v1/async/sonar "
+            "or /v1/responses, and poll it.",
+            param="model",
+            code="model_not_found",
+        )
     if model is None:
         offered = ", ".join(one.id for one in visible(known, tier))
         raise BadRequest(
