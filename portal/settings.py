@@ -238,6 +238,9 @@ try:
     TRUSTED_PROXIES = env.networks("TRUSTED_PROXIES")
     CORS_ORIGINS = env.origins("CORS_ORIGINS")
     PPLX_PROXY_API_KEY = env.secret("PPLX_PROXY_API_KEY")
+    SONDE_URL = env.url("SONDE_URL")
+    SONDE_API_KEY = env.secret("SONDE_API_KEY")
+    SONDE_MCP_FIXTURES = env.text("SONDE_MCP_FIXTURES")
     RETENTION_DAYS = env.integer("RETENTION_DAYS", 0, least=0)
     if 0 < RETENTION_DAYS < 7:
         raise EnvError("RETENTION_DAYS: must be at least 7, or empty to keep results until deleted")
@@ -435,7 +438,10 @@ CELERY_BEAT_SCHEDULE = {
 }
 CELERY_TASK_QUEUES = (Queue("drive"), Queue("maint"), Queue("stream"))
 CELERY_TASK_DEFAULT_QUEUE = "drive"
-CELERY_TASK_ROUTES = {"proxy.answer_turn": {"queue": "stream"}}
+CELERY_TASK_ROUTES = {
+    "proxy.answer_turn": {"queue": "stream"},
+    "proxy.answer_response": {"queue": "stream"},
+}
 # Workers are watched by their heartbeat row; a control channel would be one more open door.
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 CELERY_BEAT_ENABLE_REMOTE_CONTROL = False
@@ -453,6 +459,7 @@ LOGGING: dict[str, Any] = {
         "django.request": {"level": "ERROR"},
         "celery": {"level": "WARNING"},
         "kombu": {"level": "WARNING"},
+        "mcp": {"level": "WARNING"},
         "uvicorn": {"level": "WARNING"},
         # Tells of every form that it cannot read; whoever sent it is told by us.
         "python_multipart": {"level": "ERROR"},

@@ -10,6 +10,7 @@ from django.db.models import Q, QuerySet
 from portal.services.principal import Principal
 from portal.wire.errors import not_found
 from proxy.models.chats import ChatTurn, Conversation
+from proxy.models.responses import ChatResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +49,15 @@ def turns_of(conversation: Conversation) -> list[ChatTurn]:
 def last_turn(who: Principal) -> ChatTurn | None:
     """What the person asked last in the dashboard."""
     return ChatTurn.objects.filter(user_id=who.user_id).exclude(conversation=None).first()
+
+
+def visible_responses(who: Principal) -> QuerySet[ChatResponse]:
+    return ChatResponse.objects.filter(user_id=who.user_id)
+
+
+def find_response(who: Principal, response_id: UUID | None) -> ChatResponse:
+    """The caller's own; every other id is answered like an unknown one."""
+    found = visible_responses(who).filter(pk=response_id).first() if response_id else None
+    if found is None:
+        raise not_found()
+    return found

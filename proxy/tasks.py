@@ -6,7 +6,18 @@ from uuid import UUID
 
 from celery import shared_task
 
-from proxy.services import alerts, answering, continuity, discovery, files, keepalive, quota, settling
+from proxy.services import (
+    alerts,
+    answering,
+    background,
+    continuity,
+    discovery,
+    files,
+    keepalive,
+    quota,
+    responses,
+    settling,
+)
 
 
 @shared_task(name="proxy.care")
@@ -21,14 +32,16 @@ def care() -> None:
 def sweep_turns() -> None:
     """Questions that nobody has begun, what processes that died left open, threads whose hour is over."""
     answering.ring_waiting()
+    background.ring_waiting()
     settling.sweep_turns()
     continuity.forget_old_threads()
 
 
 @shared_task(name="proxy.tidy")
 def tidy() -> None:
-    """Files whose time is over, and what uploads left that never came to their end."""
+    """Files whose time is over, what uploads left that never came to their end, and old responses."""
     files.tidy_files()
+    responses.forget_old_responses()
 
 
 @shared_task(name="proxy.discover")
@@ -40,3 +53,9 @@ def discover() -> None:
 def answer_turn(turn_id: str) -> None:
     """One answer of the dashboard, from its question to its end: its queue has threads of its own."""
     answering.answer_turn(UUID(turn_id))
+
+
+@shared_task(name="proxy.answer_response")
+def answer_response(response_id: str) -> None:
+    """One response in the background, to its end, or until it has to wait again."""
+    background.answer_response(UUID(response_id))

@@ -29,7 +29,7 @@ from portal.services.principal import principal_of
 from portal.services.queue import ring
 from portal.wire.errors import Problem, Unavailable
 from proxy.models.chats import ChatTurn
-from proxy.protocol.delta import Delta, ModelUsed, Reasoning, Source, SourceFound, Text, Thread, ThreadKnown
+from proxy.protocol.delta import Delta, Reasoning, Source, SourceFound, Text
 from proxy.queries import turns_of
 from proxy.services.chat import ChatPlan, plan_again, prepare_chat
 from proxy.services.dialogue import ANSWER, DOOR, request_of
@@ -37,7 +37,6 @@ from proxy.services.leases import lease_end
 from proxy.services.relay import Relay
 from proxy.services.settling import end_turn
 from proxy.services.threads import in_thread
-from proxy.upstream import web
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +45,6 @@ TICK = 0.2
 """Seconds between two looks at what came; each that found something is written down."""
 LOOK = 0.5
 """Seconds between two looks whether somebody asks to stop, while nothing comes."""
-TERMINATE_SECONDS = 2.0
 PATIENCE = timedelta(minutes=2)
 """How long a question may wait for a worker."""
 A_SWEEP = 200
@@ -118,8 +116,6 @@ class _Draft:
     pieces: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     sources: dict[int, Source] = field(default_factory=dict)
-    thread: Thread = field(default_factory=Thread)
-    preference: str = ""
     first_text_at: datetime | None = None
     is_new: bool = False
     looked: float = 0.0
@@ -134,12 +130,6 @@ class _Draft:
                     self.lines.append(delta.line)
                 case SourceFound():
                     self.sources[delta.number] = delta.source
-                case ThreadKnown():
-                    self.thread = delta.thread
-                    continue
-                case ModelUsed():
-                    self.preference = delta.preference
-                    continue
                 case _:
                     continue
             self.is_new = True
@@ -186,7 +176,7 @@ async def _answer(plan: ChatPlan) -> None:
         finally:
             await in_thread(partial(tell, draft.turn_id))
     if reading.cancelled():
-        await _terminate(relay, draft)
+        await relay.terminate()
 
 
 async def _read(relay: Relay, draft: _Draft) -> None:
@@ -203,13 +193,3 @@ async def _kept(draft: _Draft) -> bool:
         draft.is_new = True
         log.warning("a chat's answer was not written down: %s", type(error).__name__)
         return True
-
-
-async def _terminate(relay: Relay, draft: _Draft) -> None:
-    """Tell the upstream as well: a connection that closes stops nothing there (perplexity-web §15)."""
-    plan = relay.plan
-    if plan is None or not draft.thread.entry:
-        return
-    with suppress(TimeoutError):
-        async with asyncio.timeout(TERMINATE_SECONDS):
-            await web.terminate(plan.session, draft.thread, draft.preference or plan.question.preference)

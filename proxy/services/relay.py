@@ -12,9 +12,9 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Protocol
@@ -25,7 +25,17 @@ from django.utils import timezone
 
 from portal.wire.errors import Problem
 from portal.wire.sse import SseDecoder, SseTooLong
-from proxy.protocol.delta import Delta, Done, Fault, FaultKind, Reasoning, Text, Thread
+from proxy.protocol.delta import (
+    Delta,
+    Done,
+    Fault,
+    FaultKind,
+    ModelUsed,
+    Reasoning,
+    Text,
+    Thread,
+    ThreadKnown,
+)
 from proxy.protocol.finishing import Finisher
 from proxy.protocol.verdicts import EFFECTS, problem_of
 from proxy.protocol.web_events import WebAnswer
@@ -40,6 +50,7 @@ from proxy.services.chat import (
     open_turn,
     with_latest_cookies,
 )
+from proxy.services.courier import Courier
 from proxy.services.settling import Outcome, Settled, settle
 from proxy.services.threads import in_thread
 from proxy.upstream import web
@@ -52,6 +63,7 @@ MOST_FRESH = 5
 WAITS = (0.1, 1.0)
 """Seconds between two looks for a free place: at first, and at most."""
 TAIL_SECONDS = 1.0
+TERMINATE_SECONDS = 2.0
 GRACE_SECONDS = 0.1
 """What another answer gets to store the token that explains why this one was refused."""
 _ABOUT_THE_SESSION = frozenset({FaultKind.SIGNED_OUT, FaultKind.FORBIDDEN})
@@ -66,13 +78,21 @@ class Resumed:
     thread: Thread
     text: str = ""
     first_text_at: datetime | None = None
+    lines: frozenset[str] = frozenset()
 
 
 class Ending(Protocol):
     """Keeps more of an answer than its turn does. May raise `Superseded`."""
 
-    def keep(self, last: Sequence[Delta], outcome: Outcome, settled: Settled) -> None:
+    def keep(self, plan: ChatPlan, last: list[Delta], outcome: Outcome, settled: Settled) -> None:
         """In the transaction that settles it; `last` is what came with the end."""
+
+
+class Judge(Protocol):
+    """Decides whether a whole answer is one, before it counts as delivered."""
+
+    async def judge(self, done: Done) -> None:
+        """Raises the Problem that the answer ends in otherwise."""
 
 
 class Relay:
@@ -90,6 +110,7 @@ class Relay:
         take: Callable[[], ChatPlan] | None = None,
         ending: Ending | None = None,
         resumed: Resumed | None = None,
+        judge: Judge | None = None,
     ) -> None:
         self.question = question
         self.plan = plan
@@ -99,11 +120,15 @@ class Relay:
         self._take = take or partial(open_turn, question)
         self._ending = ending
         self._resumed = resumed
+        self._judge = judge
         self._told = resumed.text if resumed else ""
         self._last: list[Delta] = []
+        self._thread = resumed.thread if resumed else Thread()
+        self._answers = question.preference
+        self._courier = Courier(question.enclosures)
         self._tried: set[int] = set()
         self._fresh = 0
-        self._lines: set[str] = set()
+        self._lines: set[str] = set(resumed.lines) if resumed else set()
         self._finisher = Finisher(self._told)
         if self._told and resumed:
             self.outcome.first_text_at = resumed.first_text_at or timezone.now()
@@ -138,6 +163,14 @@ class Relay:
             raise
         finally:
             await self._settle()
+
+    async def terminate(self) -> None:
+        """Tell the upstream as well: a connection that closes stops nothing there (perplexity-web §15)."""
+        if self.plan is None or not self._thread.entry:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(TERMINATE_SECONDS):
+                await web.terminate(self.plan.session, self._thread, self._answers)
 
     async def _attempt(self) -> AsyncGenerator[list[Delta], None]:
         """One ask. The last list ends with `Done` or `Fault`."""
@@ -175,7 +208,12 @@ class Relay:
             if self._resumed:
                 opened = await web.reconnect(plan.session, self._resumed.thread, self.question.preference)
             else:
-                opened = await web.ask(plan.session, plan.ask, ids)
+                brought = await self._courier.bring(plan)
+                if isinstance(brought, Fault):
+                    return brought
+                plan = self.plan = brought
+                ask = replace(plan.ask, attachments=self._courier.addresses)
+                opened = await web.ask(plan.session, ask, ids)
             if isinstance(opened, Opened):
                 await rotation.keep_cookies(plan.session, opened)
             return opened
@@ -183,6 +221,11 @@ class Relay:
     async def _note(self, deltas: list[Delta]) -> None:
         """What is worth remembering; lines that an earlier attempt told are not told again."""
         outcome = self.outcome
+        for delta in deltas:
+            if isinstance(delta, ThreadKnown):
+                self._thread = delta.thread
+            elif isinstance(delta, ModelUsed):
+                self._answers = delta.preference
         if any(isinstance(delta, Reasoning) for delta in deltas):
             deltas[:] = [delta for delta in deltas if not self._is_old(delta)]
         if outcome.first_text_at is None and any(isinstance(delta, Text) for delta in deltas):
@@ -190,6 +233,8 @@ class Relay:
             outcome.delivered = self._streams
         if deltas and isinstance(deltas[-1], Done):
             outcome.done = deltas[-1]
+            if self._judge:
+                await self._judge.judge(outcome.done)
             outcome.delivered = True
             self._last = deltas
             await self._settle()
@@ -212,7 +257,7 @@ class Relay:
         self.outcome.fault = fault
         if self.outcome.first_text_at is not None:
             raise problem_of(fault)
-        if plan.follows and effect.anew:
+        if plan.follows and effect.anew and fault.param is None:
             await self._plan_by(partial(ask_anew, plan))
         elif not await self._refresh(plan, fault):
             account_id = plan.session.account_id
@@ -277,7 +322,7 @@ class Relay:
         if self._settling is None:
             self.outcome.text = self._finisher.content
             ending = self._ending
-            record = partial(ending.keep, self._last, self.outcome) if ending else None
+            record = partial(ending.keep, self.plan, self._last, self.outcome) if ending else None
             work = partial(settle, self.plan, self.outcome, record)
             self._settling = asyncio.ensure_future(in_thread(work))
         self.settled = await asyncio.shield(self._settling)

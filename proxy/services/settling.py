@@ -31,6 +31,7 @@ from proxy.services import continuity
 from proxy.services.accounts import note_fault, note_success
 from proxy.services.catalog import all_models
 from proxy.services.chat import ChatPlan, Question
+from proxy.services.response_rows import BACKGROUND, DOOR, end_with_turn
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +47,8 @@ class Outcome:
     """How far an answer came. `delivered`: text of it went to the caller.
 
     `fault` is the last one, when nobody has noted it against the account yet; `problem` is what the
-    caller was told. Neither of them nor `done`: the caller left.
+    caller was told. Neither of them nor `done`: the caller left. `done` with a `problem`: the upstream
+    answered, but not as it was told to (bridge.py).
     """
 
     delivered: bool = False
@@ -60,9 +62,9 @@ class Outcome:
 
     @property
     def state(self) -> ChatTurn.State:
-        if self.done:
-            return State.DELIVERED
-        return State.FAILED if self.problem else State.CANCELLED
+        if self.problem:
+            return State.FAILED
+        return State.DELIVERED if self.done else State.CANCELLED
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,8 @@ def _settle(plan: ChatPlan, outcome: Outcome, record: Record | None) -> Settled:
     if not turn.update(**_ending(plan, outcome)):
         return Settled()
     _close_money(question, delivered=outcome.delivered)
-    settled = _file(plan, outcome.done, outcome.text) if outcome.done else Settled()
+    whole = outcome.done if outcome.problem is None else None
+    settled = _file(plan, whole, outcome.text) if whole else Settled()
     if record:
         record(settled)
     return settled
@@ -166,7 +169,9 @@ def _told(plan: ChatPlan, done: Done) -> Settled:
 def sweep_turns() -> int:
     """Close what processes that died have left open; how many turns that were."""
     expired = ChatTurn.objects.filter(state=State.OPEN, lease_until__lt=timezone.now())
-    turns = list(expired.order_by("lease_until").only("user_id", "key_id", "created_at", "price")[:A_SWEEP])
+    # Of those another worker takes over (background.ring_waiting).
+    expired = expired.exclude(door=BACKGROUND).order_by("lease_until")
+    turns = list(expired.only("user_id", "key_id", "door", "created_at", "price")[:A_SWEEP])
     return sum(_bury(turn) for turn in turns)
 
 
@@ -185,7 +190,7 @@ def end_turn(
 ) -> bool:
     """End an open turn that nobody relays (any more); whether it was open, and as `only_if` says.
 
-    What the dashboard has shown of its answer was delivered.
+    What was shown of its answer, in the dashboard or by events that are written, was delivered.
     """
     rows = ChatTurn.objects.filter(pk=turn.pk, state=State.OPEN, **only_if)
     ending: dict[str, Any] = {"state": state, "lease_until": None, "ended_at": timezone.now()}
@@ -197,4 +202,6 @@ def end_turn(
     ledger.close(turn.subject, turn.price if shown else Decimal(0))
     if not shown:
         uncount_chat(turn.user_id, turn.key_id, turn.created_at)
+    if turn.door in (DOOR, BACKGROUND):
+        end_with_turn(turn.pk, problem)
     return True

@@ -1,0 +1,177 @@
+"""Chat through `/v1/responses` (proxy-contract §8, openai-compat §3).
+
+The front door of `/v1/responses` is research's, which may use what is proxy's: it hands over the
+requests that are no research, and the ids that no run has. So this file has no routes of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import aclosing
+from functools import partial
+from uuid import UUID
+
+from django.conf import settings
+
+from portal.api.auth import require_scope
+from portal.api.lean import Answer, Call, Later, Reply, answer_json
+from portal.api.streaming import Stream
+from portal.models.keys import Scope
+from portal.services.principal import Principal
+from portal.services.upstreams import uses_sandbox
+from portal.wire.errors import BadRequest, Problem
+from portal.wire.fields import fields_of
+from portal.wire.ids import parse_response_id, response_id
+from proxy.models.responses import ChatResponse
+from proxy.protocol.conversation import DROPPED_HEADER, Conversation
+from proxy.protocol.delta import Done
+from proxy.protocol.response_object import deleted, list_page
+from proxy.protocol.responses import parse_responses
+from proxy.protocol.responses_stream import Event, interrupted
+from proxy.queries import find_response
+from proxy.services.chat import ChatPlan
+from proxy.services.relay import Relay
+from proxy.services.response_making import Making
+from proxy.services.response_tail import tail
+from proxy.services.responses import (
+    Opened,
+    cancel_response,
+    delete_response,
+    open_response,
+    page_of_input,
+    queue_response,
+)
+
+SANDBOX_HEADER = "x-sonde-sandbox"
+PAGE = 20
+LONGEST_PAGE = 100
+
+
+def create(call: Call, who: Principal) -> Reply:
+    """Plain, streamed, or in the background; streamed in the background follows what the worker writes."""
+    require_scope(who, Scope.CHAT.value)
+    request = parse_responses(fields_of(call.json()).values, default_model=settings.DEFAULT_MODEL)
+    if request.background:
+        queued = queue_response(who, request)
+        headers = _headers(queued.question.conversation, None)
+        if request.stream:
+            return Stream(partial(tail, queued.row.pk), interrupted, headers)
+        return answer_json(queued.row.body, headers=headers)
+    opened = open_response(who, request)
+    headers = _headers(opened.question.conversation, opened.plan)
+    relay = _relay(opened, streams=request.stream)
+    if request.stream:
+        return Stream(partial(_pieces, relay, opened.making), partial(_last_words, opened.making), headers)
+    return Later(partial(_whole, relay, opened.making), headers)
+
+
+def retrieve(call: Call, who: Principal) -> Reply:
+    """The object as it is now, or with `stream=true` its events: the same again, then those to come."""
+    after = _starting_after(call)
+    row = _find(call, who)
+    if after is None:
+        return answer_json(row.body)
+    if not (row.background or row.events):
+        told = "Only a response that was made with stream or background can be streamed again."
+        raise BadRequest(told, param="stream")
+    return Stream(partial(tail, row.pk, after), interrupted)
+
+
+def cancel(call: Call, who: Principal) -> Answer:
+    return answer_json(cancel_response(who, _find(call, who)).body)
+
+
+def delete(call: Call, who: Principal) -> Answer:
+    row = _find(call, who)
+    delete_response(who, row)
+    return answer_json(deleted(response_id(row.pk)))
+
+
+def input_items(call: Call, who: Principal) -> Answer:
+    """A page of what was asked, the last item first unless `order=asc`."""
+    row = _find(call, who)
+    order = call.query.get("order", "desc")
+    if order not in ("asc", "desc"):
+        raise BadRequest("order must be asc or desc", param="order")
+    items, has_more = page_of_input(
+        row,
+        _limit(call),
+        backwards=order == "desc",
+        after=call.query.get("after") or None,
+        before=call.query.get("before") or None,
+    )
+    return answer_json(list_page(items, has_more=has_more))
+
+
+def _find(call: Call, who: Principal) -> ChatResponse:
+    row = find_response(who, _id(call))
+    require_scope(who, Scope.CHAT.value)
+    return row
+
+
+def _id(call: Call) -> UUID | None:
+    return parse_response_id(call.parts["id"])
+
+
+def _relay(opened: Opened, *, streams: bool) -> Relay:
+    return Relay(opened.question, opened.plan, streams=streams, take=opened.take, ending=opened.making)
+
+
+async def _pieces(relay: Relay, making: Making) -> AsyncGenerator[bytes, None]:
+    async with aclosing(relay.deltas()) as reads:
+        async for deltas in reads:
+            if relay.plan and isinstance(deltas[-1], Done):
+                events = making.end(relay.plan, deltas, relay.outcome, relay.settled)
+            else:
+                events = making.feed(deltas)
+            if events:
+                yield _encoded(events)
+
+
+async def _whole(relay: Relay, making: Making) -> Answer:
+    async with aclosing(relay.deltas()) as reads:
+        async for deltas in reads:
+            if relay.plan and isinstance(deltas[-1], Done):
+                making.end(relay.plan, deltas, relay.outcome, relay.settled)
+                return answer_json(making.stream.response)
+            making.feed(deltas)
+    raise RuntimeError("an answer without an end")
+
+
+def _last_words(making: Making, problem: Problem) -> bytes:
+    return _encoded(making.last_events(problem))
+
+
+def _encoded(events: Iterable[Event]) -> bytes:
+    return b"".join(event.encode() for event in events)
+
+
+def _headers(conversation: Conversation, plan: ChatPlan | None) -> Mapping[str, str]:
+    headers: dict[str, str] = {}
+    if dropped := conversation.dropped.header:
+        headers[DROPPED_HEADER] = dropped
+    if plan.session.upstream.sandbox if plan else uses_sandbox():
+        headers[SANDBOX_HEADER] = "true"
+    return headers
+
+
+def _starting_after(call: Call) -> int | None:
+    """The number after which a stream is asked for, -1 for all of it; None when none is asked for."""
+    asked = call.query.get("stream", "").lower()
+    if asked not in ("", "true", "false", "1", "0"):
+        raise BadRequest("stream must be true or false", param="stream")
+    if asked not in ("true", "1") or call.method == "HEAD":
+        return None
+    text = call.query.get("starting_after", "")
+    if not text:
+        return -1
+    if not (text.isascii() and text.isdecimal() and len(text) <= 9):
+        raise BadRequest("starting_after must be the number of an event", param="starting_after")
+    return int(text)
+
+
+def _limit(call: Call) -> int:
+    text = call.query.get("limit", str(PAGE))
+    if not (text.isascii() and text.isdecimal() and len(text) <= 3 and 1 <= int(text) <= LONGEST_PAGE):
+        raise BadRequest(f"limit must be a whole number from 1 to {LONGEST_PAGE}", param="limit")
+    return int(text)

@@ -1,0 +1,103 @@
+"""One response while its caller waits for it: its events as they come, its row when it is settled.
+
+    deltas → feed → events for the caller
+    the end, however it comes → keep, in the transaction that settles the turn → the last events, the row
+
+The last events are made there, so that the caller reads exactly what is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.utils import timezone
+
+from portal.wire.errors import Problem
+from proxy.protocol.delta import Delta, Reasoning, Source, Text
+from proxy.protocol.notices import appended, footer
+from proxy.protocol.responses_stream import Closing, Event, ResponseStream
+from proxy.services.chat import ChatPlan, Question
+from proxy.services.response_rows import write_end
+from proxy.services.settling import Outcome, Settled
+
+
+@dataclass(slots=True)
+class Making:
+    """`stored`: there is a row; with `keeps_events` they are written with its end."""
+
+    question: Question
+    stream: ResponseStream
+    stored: bool
+    keeps_events: bool
+    _ending: list[Event] | None = None
+    _is_open: bool = False
+    _kept: list[Event] = field(default_factory=list)
+
+    def feed(self, deltas: list[Delta]) -> list[Event]:
+        """The events of one read. Nothing opens the stream before there is something to say."""
+        if not self._is_open and not any(isinstance(delta, Text | Reasoning) for delta in deltas):
+            return []
+        self._is_open = True
+        return self._noted(self.stream.feed(deltas))
+
+    def keep(self, plan: ChatPlan, last: list[Delta], outcome: Outcome, settled: Settled) -> None:
+        """As `relay.Ending`: the last events, and the row."""
+        self.end(plan, last, outcome, settled)
+        if self.stored:
+            write_end(self.question.turn_id, self.stream.response, self._kept, outcome.text.strip())
+
+    def end(self, plan: ChatPlan, last: list[Delta], outcome: Outcome, settled: Settled) -> list[Event]:
+        """The last events: made once, whoever asks first."""
+        if self._ending is None:
+            self._ending = self._noted(end_stream(self.stream, plan, last, outcome, settled))
+        return self._ending
+
+    def last_events(self, problem: Problem) -> list[Event]:
+        """The same for a caller who has been told something; `problem` where nobody knows better."""
+        if self._ending is None:
+            self._ending = self._noted(self.stream.fail(problem))
+        return self._ending
+
+    def _noted(self, events: list[Event]) -> list[Event]:
+        if self.keeps_events:
+            self._kept += events
+        return events
+
+
+def end_stream(
+    stream: ResponseStream, plan: ChatPlan, last: list[Delta], outcome: Outcome, settled: Settled
+) -> list[Event]:
+    """The last events of an answer that is whole, has failed, or was left."""
+    if outcome.done is None:
+        return stream.fail(outcome.problem) if outcome.problem else stream.cancel()
+    listed = footer(_footer_of(plan.question, outcome.done.sources))
+    closing = Closing(
+        int(timezone.now().timestamp()),
+        len(plan.query),
+        outcome.done,
+        appended([*([listed] if listed else []), *settled.notices]),
+        our_member(plan, settled),
+    )
+    return stream.feed(last) + stream.complete(closing)
+
+
+def our_member(plan: ChatPlan, settled: Settled) -> Mapping[str, Any]:
+    """`sonde`, the member of an answer that is ours (SPEC 10.9)."""
+    question = plan.question
+    said: dict[str, Any] = {"answered_by": settled.answered_by or None, "usage": "estimated"}
+    if question.request.ignored:
+        said["ignored"] = list(question.request.ignored)
+    if dropped := question.conversation.dropped.header:
+        said["dropped"] = dropped
+    if plan.session.upstream.sandbox:
+        said["sandbox"] = True
+    return said
+
+
+def _footer_of(question: Question, sources: tuple[Source, ...]) -> tuple[Source, ...]:
+    """As the request says, else as its key does."""
+    asked = question.request.sources_footer
+    wants = question.who.chat.sources_footer if asked is None else asked
+    return sources if wants else ()

@@ -1,0 +1,244 @@
+"""Chat through `/v1/responses`: let in, found again, cancelled, deleted, forgotten (proxy-contract §8).
+
+    open_response    answered while its caller waits: turn, row, reservation in one transaction
+    queue_response   the same for a worker (background.py), with the first events of its stream
+
+Money, limits and accounts are those of every chat: `chat.open_turn`, `relay`, `settling`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from portal.services import audit
+from portal.services.principal import Principal
+from portal.services.queue import ring_after_commit
+from portal.wire.errors import BadRequest, RateLimited
+from portal.wire.ids import response_id
+from proxy.models.chats import ChatTurn
+from proxy.models.responses import ApiConversation, ChatResponse
+from proxy.protocol.chat_messages import ChatMessage
+from proxy.protocol.response_object import Head, Json, Status, frame
+from proxy.protocol.responses import ResponsesRequest
+from proxy.protocol.responses_stream import ResponseStream
+from proxy.queries import find_response
+from proxy.services import conversations
+from proxy.services.chat import Busy, ChatPlan, Question, open_turn, prepare_chat, queue_turn
+from proxy.services.response_history import History, history_for
+from proxy.services.response_making import Making
+from proxy.services.response_rows import BACKGROUND, DOOR, prepared_of, write_events
+from proxy.services.settling import end_turn
+
+ANSWER = "proxy.answer_response"
+MOST_LIVE = 300
+"""Stored responses of a user that may be under way (proxy-contract §8.7)."""
+A_BATCH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A response that may be made: its question, its place in a talk, what of it never changes."""
+
+    who: Principal
+    request: ResponsesRequest
+    history: History
+    question: Question
+    head: Head
+
+    @property
+    def stream(self) -> ResponseStream:
+        return ResponseStream(self.head, include_sources=self.request.include_search_sources)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """One that is answered while its caller waits. Without a plan, `take` finds a place for it."""
+
+    question: Question
+    making: Making
+    plan: ChatPlan | None
+    take: Callable[[], ChatPlan]
+
+
+def open_response(who: Principal, request: ResponsesRequest) -> Opened:
+    """Raises BadRequest, NotFound, RateLimited, Unavailable; nothing is kept then."""
+    asked = _prepare(who, request, DOOR)
+    take = partial(_open, asked)
+    plan: ChatPlan | None
+    try:
+        plan = take()
+    except Busy:
+        plan = None
+    making = Making(
+        asked.question, asked.stream, stored=request.store, keeps_events=request.store and request.stream
+    )
+    return Opened(asked.question, making, plan, take)
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    question: Question
+    row: ChatResponse
+
+
+@transaction.atomic
+def queue_response(who: Principal, request: ResponsesRequest) -> Queued:
+    """A response that a worker will make. Raises what `open_response` raises."""
+    asked = _prepare(who, request, BACKGROUND)
+    queue_turn(asked.question)
+    row = _insert(asked, "queued", prepared_of(asked.question, request))
+    write_events(row.pk, asked.stream.open(queued=True))
+    audit.record(who, "response.queued", f"response:{row.pk}")
+    ring_after_commit(ANSWER, str(row.pk))
+    return Queued(asked.question, row)
+
+
+def cancel_response(who: Principal, row: ChatResponse) -> ChatResponse:
+    """Stop a background response: its worker notices within a second, and tells the upstream.
+
+    One that is cancelled stays as it is; what has ended otherwise cannot be: BadRequest.
+    """
+    if not row.background:
+        raise BadRequest("Only a background response can be cancelled.", param="response_id")
+    with transaction.atomic():
+        stopped = _stop(row)
+        if stopped:
+            audit.record(who, "response.cancelled", f"response:{row.pk}")
+    row = find_response(who, row.pk)
+    if row.status != ChatResponse.Status.CANCELLED:
+        raise BadRequest(f"The response is {row.status}: it cannot be cancelled.", param="response_id")
+    return row
+
+
+@transaction.atomic
+def delete_response(who: Principal, row: ChatResponse) -> None:
+    """What was said is gone for good; an answer in the background is stopped."""
+    if row.background:
+        _stop(row)
+    ChatResponse.objects.filter(pk=row.pk).delete()
+    audit.record(who, "response.deleted", f"response:{row.pk}")
+
+
+def forget_old_responses() -> int:
+    """Retention (SPEC 10.1): what ended longer ago than RETENTION_DAYS goes, in batches; how many."""
+    if not settings.RETENTION_DAYS:
+        return 0
+    before, total = timezone.now() - timedelta(days=settings.RETENTION_DAYS), 0
+    while gone := _forget_batch(before):
+        total += gone
+    while _forget_conversations(before):
+        pass
+    return total
+
+
+def _forget_batch(before: object) -> int:
+    old = ChatResponse.objects.filter(completed_at__lt=before).order_by("completed_at")
+    batch = list(old.values_list("pk", flat=True)[:A_BATCH])
+    ChatResponse.objects.filter(pk__in=batch).delete()
+    return len(batch)
+
+
+def _forget_conversations(before: object) -> int:
+    old = ApiConversation.objects.filter(updated_at__lt=before).order_by("updated_at")
+    batch = list(old.values_list("pk", flat=True)[:A_BATCH])
+    ApiConversation.objects.filter(pk__in=batch).delete()
+    return len(batch)
+
+
+def _stop(row: ChatResponse) -> bool:
+    turn = ChatTurn.objects.filter(pk=row.pk).first()
+    return turn is not None and end_turn(turn, ChatTurn.State.CANCELLED)
+
+
+def _prepare(who: Principal, request: ResponsesRequest, door: str) -> Asked:
+    """Every check that costs nothing; nothing is written."""
+    if request.functions:
+        raise BadRequest("Function tools are not supported here yet.", param="tools")
+    history = history_for(who, request)
+    question = prepare_chat(
+        who,
+        request.chat(history.messages),
+        door,
+        extra_instructions=request.format_instructions,
+        param="input",
+    )
+    head = Head(
+        response_id(question.turn_id),
+        int(question.asked_at.timestamp()),
+        request.model,
+        request.echo,
+        history.previous,
+        request.conversation,
+    )
+    return Asked(who, request, history, question, head)
+
+
+@transaction.atomic
+def _open(asked: Asked) -> ChatPlan:
+    plan = open_turn(asked.question)
+    if asked.request.store:
+        _insert(asked, "in_progress")
+    return plan
+
+
+def _insert(asked: Asked, status: Status, prepared: dict[str, Any] | None = None) -> ChatResponse:
+    who, request, question = asked.who, asked.request, asked.question
+    _respect_most(who)
+    name = request.conversation
+    row = ChatResponse(
+        id=question.turn_id,
+        user_id=who.user_id,
+        key_id=who.key_id,
+        conversation=conversations.find_or_make(who, name) if name else None,
+        status=status,
+        background=request.background,
+        body=frame(asked.head, status),
+        input_items=list(request.input_items(asked.head.id)),
+        said=_said(asked.history.messages, request),
+        prepared=prepared,
+        created_at=question.asked_at,
+    )
+    row.save(force_insert=True)
+    return row
+
+
+def _said(history: Sequence[ChatMessage], request: ResponsesRequest) -> list[list[str]]:
+    """What a next response goes on from: instructions are of one response only."""
+    new = [item.message for item in request.items if item.message is not None]
+    return [[message.role, message.text] for message in (*history, *new)]
+
+
+def _respect_most(who: Principal) -> None:
+    live = ChatResponse.objects.filter(user_id=who.user_id, completed_at=None)
+    if live[:MOST_LIVE].count() >= MOST_LIVE:
+        raise RateLimited(
+            f"{MOST_LIVE} responses are under way: wait for one of them to end.",
+            code="rate_limit_exceeded",
+            headers={"Retry-After": "10"},
+        )
+
+
+def page_of_input(
+    row: ChatResponse, limit: int, *, backwards: bool, after: str | None = None, before: str | None = None
+) -> tuple[list[Json], bool]:
+    """At most `limit` items, and whether more follow. Raises BadRequest for a cursor that is no item."""
+    items: list[Json] = row.input_items[::-1] if backwards else row.input_items
+    places = {item["id"]: place for place, item in enumerate(items)}
+    start = _place(places, "after", after) + 1 if after else 0
+    end = _place(places, "before", before) if before else len(items)
+    found = items[start:end]
+    return found[:limit], len(found) > limit
+
+
+def _place(places: Mapping[str, int], name: str, cursor: str) -> int:
+    if cursor not in places:
+        raise BadRequest(f"{name} must be the id of an item of this response", param=name)
+    return places[cursor]
