@@ -19,21 +19,30 @@ from portal.api.intake import Intake  # noqa: E402
 from portal.embedded import Embedded, FolderInUse, PortTaken  # noqa: E402
 from portal.live import consumer, publish  # noqa: E402
 from portal.live.door import page_socket  # noqa: E402
+from portal.mcp.gateway import Gateway  # noqa: E402
 from portal.running.preparation import NotReady  # noqa: E402
 from portal.urls import doors  # noqa: E402
 
 pages = Intake(django_application)
+agents = Gateway()
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
     if scope["type"] == "http":
-        await (doors if doors.serves(scope["path"]) else pages)(scope, receive, send)
+        await owner_of(scope["path"])(scope, receive, send)
     elif scope["type"] == "lifespan":
         await lifespan(receive, send)
     elif scope["path"] == consumer.PATH:
         await page_socket(scope, receive, send)
     else:
         await send({"type": "websocket.close"})
+
+
+def owner_of(path: str) -> Any:
+    """The application that answers at this path."""
+    if doors.serves(path):
+        return doors
+    return agents if agents.serves(path) else pages
 
 
 async def lifespan(receive: Any, send: Any) -> None:
@@ -49,5 +58,6 @@ async def lifespan(receive: Any, send: Any) -> None:
     await send({"type": "lifespan.startup.complete"})
     await receive()
     publish.use_loop(None)
+    await agents.close()
     await asyncio.to_thread(parts.stop)
     await send({"type": "lifespan.shutdown.complete"})

@@ -108,9 +108,13 @@ def parameters(properties: Json, *, required: tuple[str, ...] = ()) -> Json:
     }
 
 
-def members(properties: Json) -> Json:
-    """The schema of an answer that always has all of these."""
-    return {"type": "object", "properties": properties, "required": list(properties)}
+def members(properties: Json, *, sometimes: Json | None = None) -> Json:
+    """The schema of an answer that always has all of `properties`."""
+    return {
+        "type": "object",
+        "properties": {**properties, **(sometimes or {})},
+        "required": list(properties),
+    }
 
 
 def refused(text: str, *, code: str = "invalid_request", param: str | None = None) -> ToolResult:
