@@ -7,12 +7,16 @@ time; a caller that wants another bound passes one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from ssl import SSLContext
+from typing import Any
 
 import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
 from httpx import (
     AsyncClient,
     ConnectError,
@@ -30,6 +34,7 @@ from httpx import (
 )
 from yarl import URL
 
+from portal.wire.addresses import is_public
 from portal.wire.version import VERSION
 
 __all__ = [
@@ -38,8 +43,10 @@ __all__ = [
     "ConnectError",
     "ConnectFailed",
     "Gotten",
+    "Guard",
     "HTTPError",
     "InvalidURL",
+    "NotPublic",
     "Reader",
     "Response",
     "StreamConnectFailed",
@@ -49,6 +56,7 @@ __all__ = [
     "Timeout",
     "TimeoutException",
     "async_client",
+    "guarded_session",
     "stream_session",
 ]
 
@@ -161,6 +169,85 @@ def stream_session(connections: int, connect_seconds: float = SECONDS) -> aiohtt
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"User-Agent": USER_AGENT},
         timeout=aiohttp.ClientTimeout(total=None, connect=connect_seconds),
+        requote_redirect_url=False,
+        trust_env=False,
+        max_line_size=LONGEST_HEADER,
+        max_field_size=LONGEST_HEADER,
+    )
+
+
+class NotPublic(OSError):
+    """A user's address leads somewhere else than into the public internet."""
+
+
+async def resolve(host: str) -> Sequence[str]:
+    """All addresses of a name, as the system knows them. Raises OSError."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    return [str(address[0]) for *_, address in found]
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Where users' addresses may lead. Tests resolve, allow and trust what they have at hand."""
+
+    resolve: Callable[[str], Awaitable[Sequence[str]]] = resolve
+    allows: Callable[[str], bool] = is_public
+    tls: SSLContext = field(default_factory=_tls)
+
+    def check(self, addresses: Sequence[str]) -> None:
+        """Raises NotPublic unless every one of them may be connected to."""
+        if not addresses or not all(self.allows(address) for address in addresses):
+            raise NotPublic("not an address of the public internet")
+
+
+class _GuardedResolver(AbstractResolver):
+    """What it gives is what is connected to: nobody asks for the name a second time."""
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        addresses = await self._guard.resolve(host)
+        self._guard.check(addresses)
+        return [_resolved(host, address, port) for address in dict.fromkeys(addresses)]
+
+    async def close(self) -> None: ...
+
+
+def _resolved(host: str, address: str, port: int) -> ResolveResult:
+    return {
+        "hostname": host,
+        "host": address,
+        "port": port,
+        "family": socket.AF_INET6 if ":" in address else socket.AF_INET,
+        "proto": 0,
+        "flags": socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+    }
+
+
+def guarded_session(guard: Guard) -> aiohttp.ClientSession:
+    """For addresses that users give: each one is looked at when it is connected to, be it a name's or
+    written out. No cookies, no redirects, nothing unpacked; the caller bounds time and size."""
+
+    def connect(address: tuple[Any, ...]) -> socket.socket:
+        family, kind, protocol, _, (host, *_) = address
+        guard.check([host])
+        return socket.socket(family, kind, protocol)
+
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(
+            resolver=_GuardedResolver(guard),
+            use_dns_cache=False,
+            ssl=guard.tls,
+            socket_factory=connect,
+            force_close=True,
+        ),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers={"User-Agent": USER_AGENT, "Accept-Encoding": "identity"},
+        timeout=aiohttp.ClientTimeout(total=None, connect=SECONDS),
+        auto_decompress=False,
         requote_redirect_url=False,
         trust_env=False,
         max_line_size=LONGEST_HEADER,

@@ -8,11 +8,13 @@ from functools import partial
 
 from django.conf import settings
 
+from portal.api.intake import LARGEST_BODY
 from portal.api.lean import Answer, Call, KeyRoute, Later, Reply
 from portal.api.streaming import Stream
 from portal.models.keys import Scope
 from portal.services.principal import Principal
 from portal.services.upstreams import uses_sandbox
+from proxy.protocol.attachments import LARGEST
 from proxy.protocol.chat import parse_chat
 from proxy.protocol.chat_stream import ChatFold, ChatHead, ChatStream, Closing, error_frame
 from proxy.protocol.conversation import DROPPED_HEADER
@@ -22,6 +24,8 @@ from proxy.services.relay import Relay
 
 DOOR = "api"
 SANDBOX_HEADER = "x-sonde-sandbox"
+LARGEST_REQUEST = LARGEST_BODY + LARGEST * 4 // 3
+"""Bytes: what is attached comes as base64."""
 
 
 def complete(call: Call, who: Principal) -> Reply:
@@ -101,4 +105,4 @@ def headers_of(question: Question, plan: ChatPlan | None) -> Mapping[str, str]:
     return headers
 
 
-routes = (KeyRoute("POST", "/v1/chat/completions", Scope.CHAT.value, complete),)
+routes = (KeyRoute("POST", "/v1/chat/completions", Scope.CHAT.value, complete, LARGEST_REQUEST),)

@@ -5,6 +5,7 @@ An attachment leaves the marker `[Attached file: <name>]` in the text; its bytes
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -42,6 +43,12 @@ class Attachment:
     @property
     def marker(self) -> str:
         return f"[Attached file: {self.name}]"
+
+    @property
+    def fingerprint(self) -> str:
+        """64 hex digits that tell what is attached from everything else."""
+        held = f"{self.data}\n{self.file_id}\n{self.url}"
+        return hashlib.sha256(held.encode("utf-8", "replace")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +137,9 @@ def read_file(part: Mapping[str, object]) -> Attachment:
     if not isinstance(value, dict) or len(given) != 1:
         raise _bad("A file part needs exactly one of file_data, file_id and file_url.", "input")
     filename = value.get("filename")
-    name = _name(filename) if isinstance(filename, str) else ""
+    name = shown_name(filename) if isinstance(filename, str) else ""
     if "file_id" in given:
-        return Attachment(name or _name(given["file_id"]), file_id=given["file_id"])
+        return Attachment(name or shown_name(given["file_id"]), file_id=given["file_id"])
     if "file_url" in given:
         return _from_url(given["file_url"], name or "file", named=bool(name))
     return Attachment(name or "file", data=given["file_data"])
@@ -142,7 +149,7 @@ def _from_url(url: str, name: str, *, named: bool = False) -> Attachment:
     if url[:5].lower() == "data:":
         return Attachment(name, data=url)
     if not named:
-        name = _name(_last_segment(url)) or name
+        name = shown_name(_last_segment(url)) or name
     return Attachment(name, url=url)
 
 
@@ -154,7 +161,7 @@ def _last_segment(url: str) -> str:
     return unquote(path.rpartition("/")[2])
 
 
-def _name(text: str) -> str:
+def shown_name(text: str) -> str:
     """A name that can stand in the marker."""
     shown = _UNFIT_IN_NAME.sub(" ", text[:1000]).encode("utf-8", "ignore").decode().strip()
     return shown[:_LONGEST_NAME]

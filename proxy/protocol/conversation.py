@@ -79,6 +79,9 @@ class Conversation:
     dropped: Dropped = Dropped()
     may_continue: bool = False
     """Whether a thread upstream can stand for the history: nothing but the turns shaped it."""
+    attached_before: tuple[str, ...] = ()
+    """Fingerprints of what the history's messages brought along, and `attached` of what the query does."""
+    attached: tuple[str, ...] = ()
 
     def whole(self, param: str = "messages") -> str:
         """`query_str` with everything in it: a JSON document. Raises `BadRequest` when too long."""
@@ -185,22 +188,24 @@ def history_digest(turns: Iterable[Message]) -> str:
     return hashlib.sha256(_compact(pairs)).hexdigest()[:16]
 
 
-def continuity_key(scope: Scope, turns: Iterable[Message]) -> str:
-    """64 hex digits: where the thread that holds exactly these turns is filed."""
+def continuity_key(scope: Scope, turns: Iterable[Message], attached: Sequence[str] = ()) -> str:
+    """64 hex digits: where the thread that holds exactly these turns, with what came along, is filed."""
     pairs = [[turn.role, turn.text.strip()] for turn in turns]
     owner = [scope.user, scope.account, scope.preference, sorted(scope.sources), scope.language]
-    return hashlib.sha256(_compact([owner, pairs])).hexdigest()
+    held = [owner, pairs, *([list(attached)] if attached else [])]
+    return hashlib.sha256(_compact(held)).hexdigest()
 
 
 def key_before(scope: Scope, conversation: Conversation) -> str:
     """Where the thread that this conversation continues would be."""
-    return continuity_key(scope, conversation.history)
+    return continuity_key(scope, conversation.history, conversation.attached_before)
 
 
 def key_after(scope: Scope, conversation: Conversation, answer: str) -> str:
     """Where to file the thread for the next turn; `answer` is cleaned and has no notices."""
     asked = Message("user", conversation.query)
-    return continuity_key(scope, (*conversation.history, asked, Message("assistant", answer)))
+    turns = (*conversation.history, asked, Message("assistant", answer))
+    return continuity_key(scope, turns, (*conversation.attached_before, *conversation.attached))
 
 
 def _compact(value: object) -> bytes:

@@ -149,6 +149,8 @@ class Fault:
     detail: str = ""
     retry_after: int | None = None
     """Seconds, where the upstream named them."""
+    param: str | None = None
+    """The request's field that it is about, where it is not about the question itself."""
 
 
 Delta = Text | Reasoning | SourceFound | ModelUsed | ThreadKnown | Progress | Done | Fault

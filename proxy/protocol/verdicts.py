@@ -127,13 +127,15 @@ def problem_of(fault: Fault) -> Problem:
     """What the caller is told when no account could answer."""
     effect = EFFECTS[fault.kind]
     message = f"{effect.message} ({fault.detail})" if fault.detail else effect.message
+    futile = {"x-should-retry": "false"} if fault.kind in _FUTILE else {}
+    if fault.param:
+        return UpstreamFailed(message, param=fault.param, headers=futile)
     if fault.kind is FaultKind.QUOTA:
         return out_of_uses(message)
     if fault.kind is FaultKind.RATE_LIMITED:
         wait = str(max(1, fault.retry_after or 1))
         return RateLimited(message, code="rate_limit_exceeded", headers={"Retry-After": wait})
-    headers = {"x-should-retry": "false"} if fault.kind in _FUTILE else {}
-    return UpstreamFailed(message, code="upstream_error", headers=headers)
+    return UpstreamFailed(message, code="upstream_error", headers=futile)
 
 
 def out_of_uses(message: str = EFFECTS[FaultKind.QUOTA].message) -> RateLimited:

@@ -129,10 +129,11 @@ def note_research(account_id: int) -> None:
 def note_fault(account_id: int, fault: Fault, jar_version: int | None = None, *, uses: Uses = "pro") -> None:
     """An answer failed. Only what says something about the account changes it (verdicts.EFFECTS).
 
-    A fault of a cookie that was replaced meanwhile (`jar_version`) says nothing about the new one.
+    A fault of a cookie that was replaced meanwhile (`jar_version`) says nothing about the new one, and
+    trouble with an attachment nothing about questions, unless the session itself is in doubt.
     """
     effect = EFFECTS[fault.kind]
-    if effect.health is None and not effect.check:
+    if (effect.health is None and not effect.check) or (fault.param and not effect.check):
         return
     account = WebAccount.objects.select_for_update().get(pk=account_id)
     if jar_version is not None and account.jar_version != jar_version:

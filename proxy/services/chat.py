@@ -25,7 +25,7 @@ from portal.services import audit, ledger
 from portal.services.limits import count_chat
 from portal.services.principal import Principal
 from portal.services.upstreams import uses_sandbox
-from portal.wire.errors import BadRequest, Problem, RateLimited, Unavailable
+from portal.wire.errors import Problem, RateLimited, Unavailable
 from proxy.models.accounts import WebAccount
 from proxy.models.chats import ChatTurn
 from proxy.protocol.chat import ChatRequest
@@ -43,6 +43,7 @@ from proxy.services.accounts import (
     take_account,
     why_none,
 )
+from proxy.services.attachments import Enclosure, attached_to, enclose
 from proxy.services.catalog import find_model
 from proxy.services.continuity import Filing, Found
 from proxy.services.leases import lease_end
@@ -71,6 +72,8 @@ class Question:
     door: str
     asked_at: datetime
     conversation_id: UUID | None = None
+    enclosures: tuple[Enclosure, ...] = ()
+    """What is attached, of the whole conversation."""
 
     @property
     def subject(self) -> str:
@@ -139,11 +142,11 @@ def prepare_chat(
 ) -> Question:
     """Raises BadRequest, ModelNotAvailable. `param` is the field that brought the messages."""
     priced = find_model(request.model)
-    if request.attachments:
-        raise BadRequest("Attachments are not supported in Chat Completions.", param="input")
+    enclosed = enclose(who, request)
+    request = enclosed.request
     has_system_text = any(message.role in ("system", "developer") for message in request.messages)
     policy = policy_of(who.chat, has_system_text=has_system_text)
-    conversation = prepare(request.texts, policy, extra_instructions, param)
+    conversation = attached_to(prepare(request.texts, policy, extra_instructions, param), request)
     return Question(
         uuid4(),
         who,
@@ -155,6 +158,7 @@ def prepare_chat(
         door,
         timezone.now(),
         conversation_id,
+        enclosed.enclosures,
     )
 
 

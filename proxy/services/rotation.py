@@ -29,18 +29,22 @@ def learn(account_id: int) -> None:
 
 
 async def keep_cookies(session: Session, opened: Opened) -> None:
-    """Store what an answer's head set. A caller who leaves meanwhile does not take the token along."""
-    lines = opened.set_cookies
-    if not lines:
+    """Store what an answer's head set; an answer whose cookies cannot be kept is closed."""
+    if not opened.set_cookies:
         return
-    if any(line.startswith(TOKEN) for line in lines):
-        learn(session.account_id)
-    store = partial(store_cookies, session.account_id, session.jar_version, lines, timezone.now())
     try:
-        await asyncio.shield(in_thread(store))
+        await keep_lines(session, opened.set_cookies)
     except BaseException:
         await opened.close()
         raise
+
+
+async def keep_lines(session: Session, lines: tuple[str, ...]) -> None:
+    """Store `Set-Cookie` lines. A caller who leaves meanwhile does not take the token along."""
+    if any(line.startswith(TOKEN) for line in lines):
+        learn(session.account_id)
+    store = partial(store_cookies, session.account_id, session.jar_version, lines, timezone.now())
+    await asyncio.shield(in_thread(store))
 
 
 @asynccontextmanager

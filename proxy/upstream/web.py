@@ -150,7 +150,7 @@ async def solve_quota(session: Session) -> Quota | SolverFailed:
     headers = {"content-type": "application/json"}
     request = Request("POST", f"{upstream.solver_url}/v1", headers, json.dumps(asked).encode())
     # A service of the operator's, not the upstream: it is never shown a browser's fingerprint.
-    answer = await _exchange(request, sandbox=True, seconds=SOLVER_SECONDS)
+    answer = await exchange(request, sandbox=True, seconds=SOLVER_SECONDS)
     if isinstance(answer, Fault):
         return SolverFailed(f"FlareSolverr gave no answer: {answer.kind}.")
     return quota.read_solved(answer.body)
@@ -186,17 +186,17 @@ async def _tell(
     headers |= {"accept": "application/json", **more}
     del headers["x-request-id"]
     request = Request(method, base_url + path, headers, body)
-    answer = await _exchange(request, sandbox=session.upstream.sandbox)
+    answer = await exchange(request, sandbox=session.upstream.sandbox)
     return answer if isinstance(answer, Fault) else judge(answer.status, answer.headers, answer.body)
 
 
 async def _get(session: Session, path: str) -> Read | Fault:
     headers = web_request.browser_headers(settings.USER_AGENT, session.jar)
     request = Request("GET", session.upstream.base_url + path, headers)
-    return await _exchange(request, sandbox=session.upstream.sandbox)
+    return await exchange(request, sandbox=session.upstream.sandbox)
 
 
-async def _exchange(request: Request, *, sandbox: bool, seconds: float = CALL_SECONDS) -> Read | Fault:
+async def exchange(request: Request, *, sandbox: bool, seconds: float = CALL_SECONDS) -> Read | Fault:
     """One request and its whole answer."""
     try:
         async with asyncio.timeout(seconds):

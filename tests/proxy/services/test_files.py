@@ -72,7 +72,7 @@ def test_it_never_drops_a_file_that_is_there(who: Principal) -> None:
 
     upload.drop()
 
-    assert files.find_file(who, file.id)
+    assert files.find_file(who, file.id) == file
 
 
 def test_it_is_deleted_with_its_bytes(who: Principal) -> None:
@@ -96,7 +96,7 @@ def test_it_shows_others_nothing(who: Principal) -> None:
             told.add(caught.value.encoded())
     assert len(told) == 1
     assert files.list_files(stranger, Listing()).files == []
-    assert files.find_file(who, file.id)
+    assert files.find_file(who, file.id) == file
 
 
 def test_it_keeps_names_that_are_there_twice(who: Principal) -> None:
@@ -145,7 +145,7 @@ def test_it_keeps_room_for_others(who: Principal, settings: Settings) -> None:
         keep(who, b"x")
 
     assert caught.value.param == "file"
-    assert keep(chatter().principal, b"x" * MIB)
+    keep(chatter().principal, b"x" * MIB)
     with pytest.raises(TooLarge):
         keep(chatter().principal, b"x")
 
@@ -206,7 +206,7 @@ def test_it_gives_up_an_upload_that_stalls(who: Principal) -> None:
 
     with pytest.raises(Unavailable):
         stalled.finish(FileWish("a.txt"))
-    assert alive.finish(FileWish("a.txt"))
+    alive.finish(FileWish("a.txt"))
 
 
 def test_it_keeps_files_until_they_are_deleted_unless_told_otherwise(

@@ -1,0 +1,70 @@
+"""Brings what is attached to the account that answers: after the turn is open, before the question.
+
+An account that fails before the first text hands over to another, and the courier goes again: what one
+account was given, no other can see. What it was given once, it is not given twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from portal.http import Guard
+from proxy.protocol import attachments as rules
+from proxy.protocol.delta import Fault
+from proxy.services import rotation
+from proxy.services.attachments import Enclosure
+from proxy.services.chat import ChatPlan, with_latest_cookies
+from proxy.services.threads import in_thread
+from proxy.upstream.attachments import Parcel, deliver
+from proxy.upstream.fetching import fetch
+
+
+class Courier:
+    """Of one question. `guard` says where addresses may lead."""
+
+    def __init__(self, enclosures: tuple[Enclosure, ...], guard: Guard | None = None) -> None:
+        self.addresses: tuple[str, ...] = ()
+        """Of what the account of the last `bring` was given, in the order of the question."""
+        self._enclosures = list(enclosures)
+        self._guard = guard
+        self._given: dict[tuple[int, int], str] = {}
+
+    async def bring(self, plan: ChatPlan) -> ChatPlan | Fault:
+        """The plan to go on with: its cookies may be newer. Raises Problem, with `param` input.
+
+        A thread that goes on has what was attached to its earlier questions.
+        """
+        addresses: list[str] = []
+        for place, enclosure in enumerate(self._enclosures):
+            if plan.follows and not enclosure.is_new:
+                continue
+            known = plan.session.account_id, place
+            if known not in self._given:
+                delivered = await deliver(plan.session, await self._parcel(place))
+                if isinstance(delivered, Fault):
+                    return delivered
+                if delivered.set_cookies:
+                    await rotation.keep_lines(plan.session, delivered.set_cookies)
+                    plan = await in_thread(partial(with_latest_cookies, plan))
+                self._given[known] = delivered.url
+            addresses.append(self._given[known])
+        self.addresses = tuple(addresses)
+        return plan
+
+    async def _parcel(self, place: int) -> Parcel:
+        enclosure = self._enclosures[place]
+        if enclosure.content is None:
+            enclosure = self._enclosures[place] = await self._fetched(enclosure)
+        if enclosure.content is None:
+            raise RuntimeError("an attachment without content")
+        return Parcel(enclosure.name, enclosure.content_type, enclosure.content)
+
+    async def _fetched(self, enclosure: Enclosure) -> Enclosure:
+        held = sum(one.content.size for one in self._enclosures if one.content)
+        guard = Guard() if self._guard is None else self._guard
+        fetched = await fetch(enclosure.url, rules.LARGEST - held, guard)
+        head = fetched.content.head(rules.HEAD)
+        kind = rules.type_of(fetched.content_type, fetched.name or enclosure.name, head)
+        name = rules.upload_name(enclosure.name, kind)
+        return replace(enclosure, name=name, content_type=kind, content=fetched.content)
