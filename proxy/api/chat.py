@@ -14,11 +14,14 @@ from portal.api.streaming import Stream
 from portal.models.keys import Scope
 from portal.services.principal import Principal
 from portal.services.upstreams import uses_sandbox
+from proxy.protocol import chat_functions
 from proxy.protocol.attachments import LARGEST
 from proxy.protocol.chat import parse_chat
 from proxy.protocol.chat_stream import ChatFold, ChatHead, ChatStream, Closing, error_frame
 from proxy.protocol.conversation import DROPPED_HEADER
 from proxy.protocol.delta import Done
+from proxy.protocol.functions import EXPERIMENTAL, EXPERIMENTAL_HEADER
+from proxy.services.bridge import Judge
 from proxy.services.chat import Busy, ChatPlan, Question, open_turn, prepare_chat
 from proxy.services.relay import Relay
 
@@ -43,8 +46,10 @@ def complete(call: Call, who: Principal) -> Reply:
         request.model,
         request.include_usage,
     )
-    relay = Relay(question, plan, streams=request.stream)
     headers = headers_of(question, plan)
+    if request.bridge:
+        return _bridged(question, plan, head, Judge(request.bridge, question.subject), headers)
+    relay = Relay(question, plan, streams=request.stream)
     if request.stream:
         return Stream(partial(_pieces, relay, head), error_frame, headers)
     return Later(partial(_whole, relay, head), headers)
@@ -73,7 +78,49 @@ async def _whole(relay: Relay, head: ChatHead) -> Answer:
     raise RuntimeError("an answer without an end")
 
 
+def _bridged(
+    question: Question, plan: ChatPlan | None, head: ChatHead, judge: Judge, headers: Mapping[str, str]
+) -> Reply:
+    """Function tools: nothing goes out before the whole answer is known to be sound."""
+    relay = Relay(question, plan, streams=False, judge=judge)
+    headers = {**headers, EXPERIMENTAL_HEADER: EXPERIMENTAL}
+    if question.request.stream:
+        return Stream(partial(_called_pieces, relay, head, judge), error_frame, headers)
+    return Later(partial(_called_whole, relay, head, judge), headers)
+
+
+async def _called_pieces(relay: Relay, head: ChatHead, judge: Judge) -> AsyncGenerator[bytes, None]:
+    await _run_out(relay)
+    yield chat_functions.streamed(head, judge.answer, _query_characters(relay), _sonde(relay))
+
+
+async def _called_whole(relay: Relay, head: ChatHead, judge: Judge) -> Answer:
+    await _run_out(relay)
+    return Answer(chat_functions.whole(head, judge.answer, _query_characters(relay), _sonde(relay)))
+
+
+async def _run_out(relay: Relay) -> None:
+    async with aclosing(relay.deltas()) as reads:
+        async for _ in reads:
+            pass
+
+
 def _closing(relay: Relay, done: Done) -> Closing:
+    question = relay.question
+    return Closing(
+        _query_characters(relay),
+        relay.settled.notices,
+        done.sources if _wants_footer(question) else (),
+        _sonde(relay),
+    )
+
+
+def _query_characters(relay: Relay) -> int:
+    return len(relay.plan.query if relay.plan else relay.question.whole)
+
+
+def _sonde(relay: Relay) -> dict[str, object]:
+    """The member of the answer that is ours (SPEC 10.9)."""
     question, settled = relay.question, relay.settled
     sonde: dict[str, object] = {"answered_by": settled.answered_by or None, "usage": "estimated"}
     if question.request.ignored:
@@ -82,12 +129,7 @@ def _closing(relay: Relay, done: Done) -> Closing:
         sonde["dropped"] = dropped
     if relay.plan and relay.plan.session.upstream.sandbox:
         sonde["sandbox"] = True
-    return Closing(
-        len(relay.plan.query if relay.plan else question.whole),
-        settled.notices,
-        done.sources if _wants_footer(question) else (),
-        sonde,
-    )
+    return sonde
 
 
 def _wants_footer(question: Question) -> bool:

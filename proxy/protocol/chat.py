@@ -14,8 +14,10 @@ from typing import Literal
 
 from portal.wire.errors import BadRequest
 from portal.wire.fields import fields_of
-from proxy.protocol.chat_messages import Attachment, ChatMessage, read_messages
+from proxy.protocol.chat_functions import read_bridge, read_tools
+from proxy.protocol.chat_messages import Attachment, ChatMessage
 from proxy.protocol.conversation import Message
+from proxy.protocol.functions_prompt import Bridge
 
 Source = Literal["web", "scholar", "social"]
 
@@ -25,7 +27,6 @@ LONGEST_NAME = 200
 IGNORED = (
     "metadata",
     "moderation",
-    "parallel_tool_calls",
     "prediction",
     "prompt_cache_key",
     "prompt_cache_options",
@@ -53,6 +54,8 @@ class ChatRequest:
     sources_footer: bool | None = None
     """Extension: list the sources behind the answer; None leaves it to the key."""
     ignored: tuple[str, ...] = field(default=())
+    bridge: Bridge | None = None
+    """Set when functions are offered: it holds the whole question, and `messages` only what is in words."""
 
     @property
     def texts(self) -> tuple[Message, ...]:
@@ -83,13 +86,16 @@ def parse_chat(body: object, default_model: str) -> ChatRequest:
     thinking = _effort(values) or thinking
     sources = _sources(values)
     language = _language(values)
+    offer = read_tools(values)
     for check in _CHECKS:
         check(values)
     include_usage = _stream_options(values)
     footer = _flag(values, "sources_footer") if values.get("sources_footer") is not None else None
     ignored = tuple(name for name in IGNORED if values.get(name) is not None)
-    messages = read_messages(values.get("messages"))
-    return ChatRequest(model, messages, stream, thinking, sources, language, include_usage, footer, ignored)
+    messages, bridge = read_bridge(values.get("messages"), offer)
+    return ChatRequest(
+        model, messages, stream, thinking, sources, language, include_usage, footer, ignored, bridge
+    )
 
 
 Values = Mapping[str, object]
@@ -137,15 +143,6 @@ def _language(values: Values) -> str:
     return language.strip()
 
 
-def _no_tools(values: Values) -> None:
-    for name in ("tools", "functions"):
-        if values.get(name):
-            raise BadRequest("Function tools are not supported in Chat Completions.", param="tools")
-    for name in ("tool_choice", "function_call"):
-        if values.get(name) not in (None, "none", "auto"):
-            raise BadRequest(f"{name} can only be none or auto.", param="tools")
-
-
 def _fixed(name: str, only: float) -> Callable[[Values], None]:
     def check(values: Values) -> None:
         value = values.get(name)
@@ -174,7 +171,6 @@ def _one_of(name: str, *allowed: object) -> Callable[[Values], None]:
 
 
 _CHECKS: tuple[Callable[[Values], None], ...] = (
-    _no_tools,
     *(_fixed(name, 1) for name in ("temperature", "top_p", "n")),
     *(_fixed(name, 0) for name in ("presence_penalty", "frequency_penalty")),
     *(

@@ -58,23 +58,17 @@ class ChatMessage:
     attachments: tuple[Attachment, ...] = ()
 
 
-def read_messages(value: object) -> tuple[ChatMessage, ...]:
-    """At least one message; raises `BadRequest` with `param` messages, content or input."""
-    if not isinstance(value, list) or not value:
-        raise _bad("messages must be a list of at least one message.")
-    return tuple(_message(message) for message in value)
-
-
 def _bad(message: str, param: str = "messages") -> BadRequest:
     return BadRequest(message, param=param)
 
 
-def _message(message: object) -> ChatMessage:
+def read_message(message: object) -> ChatMessage:
+    """One that holds words, not calls; raises `BadRequest` with `param` messages, content or input."""
     if not isinstance(message, dict):
         raise _bad("Each message must be an object.")
     role = message.get("role")
-    if role in ("tool", "function") or message.get("tool_calls") or message.get("function_call"):
-        raise _bad("Tool calls and their outputs are not supported in Chat Completions.")
+    if role == "function" or message.get("function_call"):
+        raise _bad("Messages with function_call are not supported: use tool_calls and the role tool.")
     if role not in _ROLES:
         raise _bad(f"The role of a message must be one of: {', '.join(_ROLES)}.")
     content = message.get("content")
@@ -86,6 +80,14 @@ def _message(message: object) -> ChatMessage:
     if attachments and role != "user":
         raise _bad("Only user messages can have attachments.", "input")
     return ChatMessage(cast(Role, role), text, attachments)
+
+
+def text_of(content: object) -> str:
+    """Of a content that can have nothing attached. Raises `BadRequest`."""
+    text, attachments = _content(content)
+    if attachments:
+        raise _bad("Only user messages can have attachments.", "input")
+    return text
 
 
 def _content(content: object) -> tuple[str, tuple[Attachment, ...]]:

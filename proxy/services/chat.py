@@ -44,6 +44,7 @@ from proxy.services.accounts import (
     why_none,
 )
 from proxy.services.attachments import Enclosure, attached_to, enclose
+from proxy.services.bridge import conversation_of
 from proxy.services.catalog import find_model
 from proxy.services.continuity import Filing, Found
 from proxy.services.leases import lease_end
@@ -144,15 +145,19 @@ def prepare_chat(
     priced = find_model(request.model)
     enclosed = enclose(who, request)
     request = enclosed.request
-    has_system_text = any(message.role in ("system", "developer") for message in request.messages)
-    policy = policy_of(who.chat, has_system_text=has_system_text)
-    conversation = attached_to(prepare(request.texts, policy, extra_instructions, param), request)
+    if request.bridge:
+        conversation, whole = conversation_of(request.bridge), request.bridge.query
+    else:
+        has_system_text = any(message.role in ("system", "developer") for message in request.messages)
+        policy = policy_of(who.chat, has_system_text=has_system_text)
+        conversation = attached_to(prepare(request.texts, policy, extra_instructions, param), request)
+        whole = conversation.whole(param)
     return Question(
         uuid4(),
         who,
         request,
         conversation,
-        conversation.whole(param),
+        whole,
         priced.model,
         priced.price,
         door,

@@ -209,7 +209,7 @@ def test_it_ends_an_upstream_that_falls_silent(who: Chatter, settings: Settings)
 REFUSED: list[tuple[dict[str, Any], tuple[int, str | None]]] = [
     ({"model": "nope"}, (400, "model")),
     ({"model": "haiku"}, (403, "model")),
-    ({"tools": [{"type": "function", "function": {"name": "f"}}]}, (400, "tools")),
+    ({"tools": [{"type": "web_search"}]}, (400, "tools")),
     ({"functions": [{"name": "f"}]}, (400, "tools")),
     ({"temperature": 0.5}, (400, "temperature")),
     ({"max_tokens": 5}, (400, "max_tokens")),

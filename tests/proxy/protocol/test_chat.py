@@ -90,7 +90,7 @@ REFUSED: list[tuple[str, Any, str]] = [
     *(("language", value, "language") for value in each("", " ", 7, "x" * 201)),
     *(("tools", value, "tools") for value in each([{"type": "function"}], "x", {"a": 1})),
     ("functions", [{"name": "f"}], "tools"),
-    *(("tool_choice", value, "tools") for value in each("required", {"type": "function"}, 1)),
+    *(("tool_choice", value, "tool_choice") for value in each("required", {"type": "function"}, 1)),
     ("function_call", {"name": "f"}, "tools"),
     *(("temperature", value, "temperature") for value in each(0, 0.7, 2, "1", True)),
     *(("top_p", value, "top_p") for value in each(0.9, False)),
