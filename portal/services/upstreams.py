@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -15,6 +16,8 @@ from portal.services import credentials
 
 SANDBOX_KEY = "pplx-sandbox"
 CLUSTER_SANDBOX_PORT = 8899
+KEPT_SECONDS = 5.0
+"""How long a process believes what it found of an embedded portal's credentials, for labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,8 @@ class WebUpstream:
 
 # What else can hold a credential: told by the apps above, which this one does not know.
 _sources: list[Callable[[], bool]] = []
+# What `expects_sandbox` found, and until when that counts by the monotonic clock.
+_expected = (0.0, False)
 
 
 def add_source(has_credential: Callable[[], bool]) -> None:
@@ -90,6 +95,18 @@ def uses_sandbox() -> bool:
     if settings.SONDE_UPSTREAM != "auto":
         return bool(settings.SONDE_UPSTREAM == "sandbox")
     return not settings.CLUSTER and not is_configured()
+
+
+def expects_sandbox() -> bool:
+    """`uses_sandbox` as it was moments ago: for a label that whoever asks the upstream puts right."""
+    global _expected
+    if settings.SONDE_UPSTREAM != "auto" or settings.CLUSTER:
+        return uses_sandbox()
+    until, expected = _expected
+    if time.monotonic() >= until:
+        expected = uses_sandbox()
+        _expected = (time.monotonic() + KEPT_SECONDS, expected)
+    return expected
 
 
 def is_configured() -> bool:

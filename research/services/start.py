@@ -21,6 +21,7 @@ from portal.models.users import User
 from portal.services import audit, ledger
 from portal.services.principal import Principal
 from portal.services.queue import ring_after_commit
+from portal.services.upstreams import expects_sandbox
 from portal.wire.crash import crashpoint
 from portal.wire.errors import BadRequest, Conflict
 from research.models.presets import Preset
@@ -159,6 +160,7 @@ def _create(who: Principal, request: RunRequest, terms: dict[str, Any], print_: 
         metadata=request.metadata,
         ignored=list(request.ignored),
         previous_id=request.previous_id,
+        sandbox=expects_sandbox(),
         **terms,
     )
     refusal = _admit(who, run)

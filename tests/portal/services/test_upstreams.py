@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -118,3 +119,20 @@ def test_it_shows_no_more_of_a_key_than_its_end() -> None:
     a_stored_key(hint="1234", standing="accepted")
 
     assert upstreams.describe() == "https://api.perplexity.ai: the key …1234 is accepted"
+
+
+def test_it_remembers_for_seconds_what_to_expect(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.monotonic()
+    monkeypatch.setattr(upstreams, "_expected", (0.0, False))
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    assert upstreams.expects_sandbox()
+    a_stored_key()
+    assert upstreams.expects_sandbox()
+    now += upstreams.KEPT_SECONDS
+    assert not upstreams.expects_sandbox()
+
+
+def test_it_expects_at_once_what_the_settings_say(settings: Settings) -> None:
+    for told in ("sandbox", "live", "sandbox"):
+        settings.SONDE_UPSTREAM = told
+        assert upstreams.expects_sandbox() is (told == "sandbox")

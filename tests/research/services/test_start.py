@@ -4,13 +4,14 @@ from decimal import Decimal
 from uuid import uuid4
 
 import pytest
-from pytest_django import DjangoAssertNumQueries
+from pytest_django import DjangoAssertNumQueries, Settings
 
 from portal.models.users import User
 from portal.services import keys, ledger
 from portal.services.credits import refund_charge
 from portal.services.errors import Invalid
 from portal.services.principal import Principal
+from portal.services.upstreams import expects_sandbox
 from portal.wire.errors import BadRequest, Conflict
 from research.models.presets import Preset
 from research.models.runs import Door, Run
@@ -194,9 +195,18 @@ def test_it_says_in_the_run_what_was_refunded_later(who: Principal) -> None:
     assert ledger.balance_of(who.user_id).available == 10
 
 
+@pytest.mark.parametrize("told", ["sandbox", "live"])
+def test_it_says_from_the_start_whether_the_answer_will_be_simulated(
+    who: Principal, settings: Settings, told: str
+) -> None:
+    settings.SONDE_UPSTREAM = told
+    assert ask(who).sandbox is (told == "sandbox")
+
+
 def test_it_starts_a_run_with_few_statements(
     who: Principal, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     """Presets, history, key, two limits, account, twice the ledger, run, event, audit, and one spare."""
+    expects_sandbox()  # which a process asks once in a while
     with django_assert_max_num_queries(13):
         ask(who, idempotency_key="k")
