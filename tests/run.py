@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 
 from tests.browser import BrowserError
 from tests.install_browser import install_browser
+from tests.install_node import NodeError, install_new_node, install_sdks
 from tests.services import ServiceError, running
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -76,6 +77,8 @@ def environment_for_tests(options: argparse.Namespace, stack: ExitStack) -> dict
         environment["TEST_DATABASE_URL"] = stack.enter_context(running("postgres"))
     if not options.no_browser:
         environment |= install_browser()
+    install_new_node()
+    install_sdks()
     return environment
 
 
@@ -110,7 +113,7 @@ def main(arguments: list[str]) -> int:
     with ExitStack() as stack:
         try:
             environment = environment_for_tests(options, stack)
-        except ServiceError as error:
+        except (ServiceError, NodeError) as error:
             print(f"sonde: {error}", file=sys.stderr)
             return 1
         except BrowserError as error:

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from perplexity.types import StreamChunk
+from perplexity.types.stream_chunk import StreamChunk
 from pydantic import TypeAdapter
 
 from proxy.models.accounts import WebAccount

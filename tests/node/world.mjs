@@ -1,0 +1,62 @@
+// What every script here stands on: the portal to call, and results as JSON on standard output.
+//
+// SONDE_WORLD is JSON: the portal's `url`, the folder `sdks` that holds node_modules, and keys by their role.
+
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { pathToFileURL } from "node:url";
+
+const PATIENCE = 60_000;
+export const world = JSON.parse(process.env.SONDE_WORLD);
+
+export const load = (path) => import(pathToFileURL(join(world.sdks, "node_modules", path)).href);
+
+// The error that `call` ends in, as its class and its members; null when it does not fail.
+export async function caught(call) {
+  try {
+    await call();
+  } catch (error) {
+    const { status, error: body, code, param, type } = error;
+    const header = (name) => error.headers?.get(name) ?? null;
+    return {
+      class: error.constructor.name,
+      status,
+      body,
+      code,
+      param,
+      type,
+      retryAfter: header("retry-after"),
+      requestId: header("x-request-id"),
+    };
+  }
+  return null;
+}
+
+// What `look` gives once `done` says that it is enough.
+export async function until(look, done) {
+  const deadline = Date.now() + PATIENCE;
+  for (;;) {
+    const seen = await look();
+    if (done(seen)) return seen;
+    if (Date.now() > deadline) throw new Error(`it is still ${JSON.stringify(seen).slice(0, 200)}`);
+    await sleep(100);
+  }
+}
+
+export async function collect(stream) {
+  const pieces = [];
+  for await (const piece of stream) pieces.push(piece);
+  return pieces;
+}
+
+// All scenarios at once: name → {value} or {crash}.
+export async function play(scenarios) {
+  const results = Object.entries(scenarios).map(async ([name, scenario]) => {
+    try {
+      return [name, { value: await scenario() }];
+    } catch (error) {
+      return [name, { crash: error.stack }];
+    }
+  });
+  process.stdout.write(JSON.stringify(Object.fromEntries(await Promise.all(results))));
+}

@@ -1,0 +1,247 @@
+"""Both Node SDKs against a running portal: every end of a run, every error, chat and Sonar (agent-api §8).
+
+Each SDK's script plays all of its scenarios at once (tests/node); here is what must have come of them.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from perplexity.types.async_.chat.completion_get_response import CompletionGetResponse
+from perplexity.types.async_.chat.completion_list_response import CompletionListResponse
+from perplexity.types.stream_chunk import StreamChunk
+from pydantic import TypeAdapter
+
+from tests.running_server import RunningServer
+from tests.sdk.node import play
+from tests.sdk.test_chat import credits_of
+
+pytestmark = [pytest.mark.slow, pytest.mark.parametrize("server", ["embedded"], indirect=True)]
+SDKS = ("openai", "perplexity")
+both = pytest.mark.parametrize("sdk", SDKS)
+by_openai = pytest.mark.parametrize("sdk", ["openai"])
+by_perplexity = pytest.mark.parametrize("sdk", ["perplexity"])
+
+
+@pytest.fixture(scope="session")
+def played(server: RunningServer) -> dict[str, dict[str, Any]]:
+    return {sdk: play(server, sdk) for sdk in SDKS}
+
+
+class Results:
+    def __init__(self, results: dict[str, Any]) -> None:
+        self.results = results
+
+    def __getitem__(self, name: str) -> Any:
+        result = self.results[name]
+        assert "crash" not in result, result["crash"]
+        return result["value"]
+
+
+@pytest.fixture
+def of(played: dict[str, dict[str, Any]], sdk: str) -> Results:
+    """What became of each scenario of `sdk`."""
+    return Results(played[sdk])
+
+
+def error_of(caught: dict[str, Any]) -> dict[str, Any]:
+    """openai unwraps the envelope, Perplexity's SDK shows the whole body."""
+    body: dict[str, Any] = caught["body"]
+    found: dict[str, Any] = body.get("error", body)
+    return found
+
+
+@both
+def test_it_delivers_a_report(of: Results) -> None:
+    created, done = of["completed"]["created"], of["completed"]["done"]
+    assert (created["status"], created["output_text"]) == ("queued", "")
+    assert (done["status"], done["id"], done["created_at"]) == (
+        "completed",
+        created["id"],
+        created["created_at"],
+    )
+    results, message = done["output"]
+    assert done["output_text"] == message["content"][0]["text"]
+    assert len(done["output_text"].split()) > 500
+    assert len(results["results"]) == 8
+
+
+@both
+def test_it_tells_a_failed_run(of: Results) -> None:
+    done = of["failed"]["done"]
+    assert (done["status"], done["output"], done["error"]["code"]) == ("failed", [], None)
+    assert done["error"]["message"]
+
+
+@both
+def test_it_tells_an_incomplete_run(of: Results) -> None:
+    done = of["incomplete"]["done"]
+    assert (done["status"], done["incomplete_details"]) == ("incomplete", {"reason": "max_output_tokens"})
+    assert done["output_text"]
+
+
+@both
+def test_it_stops_a_run(of: Results) -> None:
+    run = of["cancelled"]
+    assert (run["stopping"]["response_id"], run["stopping"]["status"]) == (run["created"]["id"], "cancelling")
+    assert run["done"]["status"] == "cancelled"
+
+
+@both
+@pytest.mark.parametrize(
+    ("status", "class_name", "code", "param"),
+    [
+        (400, "BadRequestError", None, "input"),
+        (401, "AuthenticationError", "invalid_api_key", None),
+        (404, "NotFoundError", "not_found", None),
+        (413, "APIError", "payload_too_large", None),
+        (422, "UnprocessableEntityError", "idempotency_key_reused", "idempotency_key"),
+        (429, "RateLimitError", "rate_limit_exceeded", None),
+    ],
+)
+def test_it_raises_the_sdk_s_own_class(
+    of: Results, status: int, class_name: str, code: str | None, param: str | None
+) -> None:
+    caught = of[str(status)]
+    assert (caught["class"], caught["status"]) == (class_name, status)
+    assert (error_of(caught)["code"], error_of(caught)["param"]) == (code, param)
+    assert caught["requestId"].startswith("req_")
+
+
+@both
+def test_it_says_when_to_come_back(of: Results) -> None:
+    assert 1 <= int(of["429"]["retryAfter"]) <= 60
+
+
+@by_openai
+def test_it_completes_a_chat(of: Results) -> None:
+    TypeAdapter(ChatCompletion).validate_python(of["chat"], strict=True)
+    assert of["chat"]["choices"][0]["message"]["content"]
+
+
+@by_openai
+def test_it_streams_a_chat(of: Results) -> None:
+    chunks = of["chatStream"]
+    for chunk in chunks:
+        TypeAdapter(ChatCompletionChunk).validate_python(chunk, strict=True)
+    assert any(chunk["choices"] and chunk["choices"][0]["delta"].get("content") for chunk in chunks)
+    assert chunks[-1]["usage"]["total_tokens"] > 0
+
+
+@by_openai
+def test_it_serves_the_streaming_helper(of: Results) -> None:
+    final = of["chatHelper"]["final"]["choices"][0]
+    assert final["finish_reason"] == "stop"
+    assert final["message"]["content"] == of["chatHelper"]["said"]
+
+
+@by_openai
+@pytest.mark.parametrize(
+    ("status", "class_name", "code"),
+    [
+        (400, "BadRequestError", "model_not_found"),
+        (401, "AuthenticationError", "invalid_api_key"),
+        (403, "PermissionDeniedError", "model_not_available"),
+        (429, "RateLimitError", "insufficient_quota"),
+        (502, "InternalServerError", "upstream_error"),
+    ],
+)
+def test_it_raises_a_chat_s_errors(of: Results, status: int, class_name: str, code: str) -> None:
+    caught = of[f"chat{status}"]
+    assert (caught["class"], caught["status"], caught["code"]) == (class_name, status, code)
+
+
+@by_perplexity
+@pytest.mark.parametrize(
+    ("scenario", "class_name", "kind"),
+    [
+        ("chat400", "BadRequestError", "invalid_model"),
+        ("chat401", "AuthenticationError", "invalid_api_key"),
+        ("chat429", "RateLimitError", "insufficient_quota"),
+        ("chat502", "InternalServerError", "bad_gateway"),
+        ("job400", "BadRequestError", "invalid_model"),
+        ("job401", "AuthenticationError", "invalid_api_key"),
+        ("job404", "NotFoundError", "not_found"),
+        ("job413", "APIError", "payload_too_large"),
+    ],
+)
+def test_it_raises_sonar_s_errors_in_the_gateway_s_shape(
+    of: Results, scenario: str, class_name: str, kind: str
+) -> None:
+    caught = of[scenario]
+    assert (caught["class"], error_of(caught)["type"]) == (class_name, kind)
+    assert error_of(caught)["code"] == caught["status"] == int(scenario[-3:])
+
+
+@both
+def test_it_raises_in_the_middle_of_a_stream_that_breaks(of: Results) -> None:
+    caught = of["chatBroken"]
+    assert caught["class"] == "APIError"
+    assert error_of(caught)["message"] == "The upstream broke off its answer."
+
+
+@both
+def test_it_stops_paying_attention_when_the_sdk_leaves_a_stream(of: Results, server: RunningServer) -> None:
+    assert of["chatLeft"] is True
+    deadline = time.monotonic() + 5
+    while credits_of(server, of["world"]["leaver"]) != {"balance": 4.9, "reserved": 0}:
+        assert time.monotonic() < deadline, credits_of(server, of["world"]["leaver"])
+        time.sleep(0.05)
+
+
+@by_perplexity
+def test_it_completes_in_sonar_s_shape(of: Results) -> None:
+    TypeAdapter(StreamChunk).validate_python(of["chat"], strict=True)
+    assert of["chat"]["choices"][0]["message"]["content"]
+    assert of["chat"]["citations"]
+
+
+@by_perplexity
+@pytest.mark.parametrize(
+    ("scenario", "last"), [("chatFull", "chat.completion.chunk"), ("chatConcise", "chat.completion.done")]
+)
+def test_it_streams_in_sonar_s_shape(of: Results, scenario: str, last: str) -> None:
+    chunks = of[scenario]
+    for chunk in chunks:
+        TypeAdapter(StreamChunk).validate_python(chunk, strict=True)
+    said = "".join(chunk["choices"][0]["delta"]["content"] for chunk in chunks)
+    assert (chunks[-1]["object"], chunks[-1]["choices"][0]["message"]["content"]) == (last, said)
+
+
+@by_perplexity
+@pytest.mark.parametrize(
+    ("scenario", "status", "finish"),
+    [
+        ("jobCompleted", "COMPLETED", "stop"),
+        ("jobIncomplete", "COMPLETED", "length"),
+        ("jobFailed", "FAILED", ""),
+    ],
+)
+def test_it_ends_a_job(of: Results, scenario: str, status: str, finish: str) -> None:
+    job = of[scenario]
+    for shown in (job["created"], job["done"]):
+        TypeAdapter(CompletionGetResponse).validate_python(shown, strict=True)
+    assert (job["created"]["status"], job["done"]["status"]) == ("CREATED", status)
+    response = job["done"]["response"]
+    assert (response["choices"][0]["finish_reason"] if response else "") == finish
+    assert bool(job["done"]["error_message"]) is (status == "FAILED")
+
+
+@by_perplexity
+def test_it_starts_a_job_once_per_idempotency_key(of: Results) -> None:
+    assert of["jobOnce"]["first"]["id"] == of["jobOnce"]["again"]["id"]
+    other = of["jobOnce"]["other"]
+    assert (other["class"], error_of(other)["type"]) == (
+        "UnprocessableEntityError",
+        "idempotency_key_reused",
+    )
+
+
+@by_perplexity
+def test_it_lists_jobs(of: Results) -> None:
+    shown = of["jobList"]["list"]
+    TypeAdapter(CompletionListResponse).validate_python(shown, strict=True)
+    assert of["jobList"]["created"]["id"] in {job["id"] for job in shown["requests"]}
