@@ -193,6 +193,8 @@ class Guard:
     resolve: Callable[[str], Awaitable[Sequence[str]]] = resolve
     allows: Callable[[str], bool] = is_public
     tls: SSLContext = field(default_factory=_tls)
+    port: int | None = None
+    """Where names are connected to; None: as their address says."""
 
     def check(self, addresses: Sequence[str]) -> None:
         """Raises NotPublic unless every one of them may be connected to."""
@@ -211,7 +213,7 @@ class _GuardedResolver(AbstractResolver):
     ) -> list[ResolveResult]:
         addresses = await self._guard.resolve(host)
         self._guard.check(addresses)
-        return [_resolved(host, address, port) for address in dict.fromkeys(addresses)]
+        return [_resolved(host, address, self._guard.port or port) for address in dict.fromkeys(addresses)]
 
     async def close(self) -> None: ...
 

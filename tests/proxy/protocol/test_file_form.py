@@ -112,9 +112,17 @@ def test_it_refuses_what_is_no_upload(parts: tuple[bytes, ...]) -> None:
 
 @pytest.mark.parametrize(
     ("anchor", "seconds"),
-    [("", "3600"), ("created_at", ""), ("now", "3600"), ("created_at", "3599"), ("created_at", "2592001"),
-     ("created_at", "-5"), ("created_at", "9" * 100), ("created_at", "٣٦٠٠")],
-)  # fmt: skip
+    [
+        ("", "3600"),
+        ("created_at", ""),
+        ("now", "3600"),
+        ("created_at", "3599"),
+        ("created_at", "2592001"),
+        ("created_at", "-5"),
+        ("created_at", "9" * 100),
+        ("created_at", "٣٦٠٠"),
+    ],
+)
 def test_it_refuses_an_expiry_that_makes_no_sense(anchor: str, seconds: str) -> None:
     problem = problem_of(
         part("file", "a", "a.txt"),
@@ -127,9 +135,15 @@ def test_it_refuses_an_expiry_that_makes_no_sense(anchor: str, seconds: str) -> 
 
 @pytest.mark.parametrize(
     "kind",
-    ["", "application/json", "multipart/form-data", "multipart/mixed; boundary=x",
-     "multipart/form-data; boundary=", f"multipart/form-data; boundary={'b' * 300}"],
-)  # fmt: skip
+    [
+        "",
+        "application/json",
+        "multipart/form-data",
+        "multipart/mixed; boundary=x",
+        "multipart/form-data; boundary=",
+        f"multipart/form-data; boundary={'b' * 300}",
+    ],
+)
 def test_it_refuses_what_is_no_form(kind: str) -> None:
     with pytest.raises(BadRequest) as caught:
         FileForm(kind)

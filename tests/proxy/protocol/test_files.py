@@ -47,9 +47,24 @@ def test_it_takes_names_that_people_give(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["", ".", "..", "../../etc/passwd", "a/b", "..\\a", "a\0b", "a\nb", "\x7f", "\x85", "photo\u202egpj.exe",
-     "x" * 256, "x" * 300, "é" * 128, "\ud800"],
-)  # fmt: skip
+    [
+        "",
+        ".",
+        "..",
+        "../../etc/passwd",
+        "a/b",
+        "..\\a",
+        "a\0b",
+        "a\nb",
+        "\x7f",
+        "\x85",
+        "photo\u202egpj.exe",
+        "x" * 256,
+        "x" * 300,
+        "é" * 128,
+        "\ud800",
+    ],
+)
 def test_it_refuses_names_that_lead_elsewhere_or_hide_something(name: str) -> None:
     with pytest.raises(BadRequest) as caught:
         check_filename(name)
@@ -73,9 +88,18 @@ def test_it_reads_which_page_is_wanted() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("limit", "0"), ("limit", "10001"), ("limit", "x"), ("limit", "-1"), ("limit", "1" * 50),
-     ("order", "up"), ("purpose", "batch"), ("after", "file-1"), ("after", "x")],
-)  # fmt: skip
+    [
+        ("limit", "0"),
+        ("limit", "10001"),
+        ("limit", "x"),
+        ("limit", "-1"),
+        ("limit", "1" * 50),
+        ("order", "up"),
+        ("purpose", "batch"),
+        ("after", "file-1"),
+        ("after", "x"),
+    ],
+)
 def test_it_names_the_parameter_that_makes_no_sense(name: str, value: str) -> None:
     with pytest.raises(BadRequest) as caught:
         parse_listing({name: value})

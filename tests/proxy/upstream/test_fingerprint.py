@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import ssl
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from proxy.upstream.curl import CurlClient
 from proxy.upstream.transport import Request, Unreachable
+from tests.certificates import make_certificate
 from tests.proxy.upstream.server import SocketServer
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
@@ -34,29 +30,7 @@ class Hello:
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Key and self-made certificate of `localhost` in one file."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    path = tmp_path_factory.mktemp("tls") / "localhost.pem"
-    plain = serialization.NoEncryption()
-    form = serialization.PrivateFormat.PKCS8
-    path.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, form, plain)
-        + made.public_bytes(serialization.Encoding.PEM)
-    )
-    return path
+    return make_certificate(tmp_path_factory.mktemp("tls") / "localhost.pem", "localhost")
 
 
 @pytest.fixture
