@@ -92,6 +92,11 @@ def live_runs(*, user_id: int | None = None, key_id: int | None = None) -> int:
     return (rows.filter(user_id=user_id) if user_id is not None else rows.filter(key_id=key_id)).count()
 
 
+def any_run_is_live() -> bool:
+    """Whether anybody's run is under way."""
+    return Run.objects.filter(next_run_at__isnull=False).order_by().exists()
+
+
 def enabled_presets() -> list[Preset]:
     return list(Preset.objects.filter(enabled=True))
 

@@ -11,7 +11,6 @@ and is brought in by the first request that may enter: it takes thirty megabytes
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from functools import partial
@@ -29,7 +28,8 @@ from portal.api.intake import BODY_SECONDS, Disconnected, read_body
 from portal.api.reading import headers_of, query_of
 from portal.api.streaming import STREAM_HEADERS, Message, Receive, Send, Wire
 from portal.api.threads import run_in_database
-from portal.mcp.toolbox import VISIT, Visit
+from portal.mcp.messages import NotAMessage, encoded, error, named, read_message
+from portal.mcp.toolbox import OPENS, VISIT, Visit
 from portal.models.keys import Scope
 from portal.services.keys import authenticate_key
 from portal.services.limits import admit_request
@@ -58,8 +58,6 @@ ALWAYS = {
 }
 MORE_SHOWN = "mcp-session-id, www-authenticate"
 MASK = "***"
-OPENS = (Scope.MCP.value, Scope.MCP_URL.value)
-UNNAMED = {"name": "unnamed", "version": "0"}
 
 
 class WrongHost(Problem):
@@ -116,9 +114,12 @@ class Gateway:
             await self._answer(address, scope, headers, request_id, receive, way_back)
         except Disconnected:
             return
-        except Exception as error:  # whatever it is, it becomes an answer
+        except NotAMessage as wrong:
+            await way_back.whole(400, encoded(error(None, wrong.code, str(wrong))))
+        except Exception as failure:  # whatever it is, it becomes an answer
             if not way_back.begun:
-                await way_back.refuse(problem_of(error, request_id))
+                problem = problem_of(failure, request_id)
+                await way_back.whole(problem.status, problem.encoded(), problem.headers)
 
     async def close(self) -> None:
         if self._transports is not None:
@@ -166,7 +167,7 @@ class Gateway:
             raise entered.limited
         transports = await self._bring()
         inner = {**scope, VISIT: entered.visit}
-        await transports.handle(inner, replayed(completed(message, body), receive), way_back.send)
+        await transports.handle(inner, replayed(encoded(named(message)), receive), way_back.send)
 
     async def _post(
         self, entered: Entered, scope: MutableMapping[str, Any], body: bytes, way_back: WayBack
@@ -178,7 +179,7 @@ class Gateway:
         if entered.limited is not None and message.get("method") != "tools/call":
             raise entered.limited
         transports = await self._bring()
-        await transports.streams.post(entered.visit, session, completed(message, body))
+        await transports.streams.post(entered.visit, session, encoded(named(message)))
         await way_back.empty(202)
 
     async def _stream(self, entered: Entered, receive: Receive, way_back: WayBack) -> None:
@@ -224,10 +225,9 @@ class WayBack:
         await self.send(self.start(status, {"Content-Length": "0", **(headers or {})}))
         await self.send({"type": "http.response.body", "body": b""})
 
-    async def refuse(self, problem: Problem) -> None:
-        body = problem.encoded()
-        head = {"Content-Type": "application/json", "Content-Length": str(len(body)), **problem.headers}
-        await self.send(self.start(problem.status, head))
+    async def whole(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
+        head = {"Content-Type": "application/json", "Content-Length": str(len(body)), **(headers or {})}
+        await self.send(self.start(status, head))
         await self.send({"type": "http.response.body", "body": body})
 
 
@@ -245,23 +245,6 @@ def check_host_and_origin(headers: Mapping[str, str]) -> None:
         return
     if origin != settings.PUBLIC_URL and urlsplit(origin).netloc.lower() != host.lower():
         raise Forbidden("Pages of this origin may not call here.")
-
-
-def read_message(body: bytes) -> dict[str, Any]:
-    """The JSON-RPC message, as far as it is one: what is wrong with it is for the SDK to say."""
-    try:
-        message = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
-    return message if isinstance(message, dict) else {}
-
-
-def completed(message: dict[str, Any], body: bytes) -> bytes:
-    """`body`, with a name for a client that opens without one, which the SDK would not let in."""
-    params = message.get("params")
-    if message.get("method") != "initialize" or not isinstance(params, dict) or "clientInfo" in params:
-        return body
-    return json.dumps({**message, "params": {**params, "clientInfo": UNNAMED}}).encode()
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:

@@ -6,6 +6,7 @@ The SDK is large: whoever needs it imports this module, and nobody else has to.
 from __future__ import annotations
 
 import logging
+import re
 import time
 from importlib import import_module
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import mcp_types as types
 from django.conf import settings
 from mcp.server.caching import CacheHint
-from mcp.server.context import ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
@@ -29,6 +30,7 @@ NAME = "sonde"
 TOLD_EVERY = 1.0
 """Seconds between two reports of progress at least (mcp-server §5)."""
 LIST_FRESH_MS = 300_000
+METHOD = re.compile(r"[A-Za-z0-9_/.$-]{1,100}", re.ASCII)
 
 Context = ServerRequestContext[Any, Any]
 
@@ -51,6 +53,7 @@ def build_server(box: Toolbox) -> Server[Any]:
         on_read_resource=serving.read_resource,
         on_list_prompts=serving.list_prompts,
     )
+    server.middleware.append(_name_the_method)
     if settings.SONDE_MCP_FIXTURES:
         import_module(settings.SONDE_MCP_FIXTURES).install(server)
     return server
@@ -104,6 +107,17 @@ class Serving:
         self, ctx: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
         return types.ListPromptsResult(prompts=[])
+
+
+async def _name_the_method(ctx: Context, call_next: CallNext) -> HandlerResult:
+    """`Method not found: foo/bar`, as the seed says it; the SDK leaves the name out (mcp-deep-research §5)."""
+    try:
+        return await call_next(ctx)
+    except MCPError as error:
+        if error.code != types.METHOD_NOT_FOUND:
+            raise
+        named = ctx.method if METHOD.fullmatch(ctx.method) else "?"
+        raise MCPError(error.code, f"Method not found: {named}", error.data) from None
 
 
 def _protocol_error(error: Exception) -> MCPError:

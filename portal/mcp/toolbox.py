@@ -21,6 +21,8 @@ from research.protocol import mcp_tools as research
 from research.protocol.mcp_tools import REPORT_URI
 from research.queries import enabled_presets
 
+OPENS = (Scope.MCP.value, Scope.MCP_URL.value)
+"""Scopes of which a key needs one to come in; the tools ask for more."""
 VISIT = "sonde.visit"
 """Where the scope of an HTTP request holds its `Visit`."""
 _BEFORE_ID, _, _AFTER_ID = REPORT_URI.partition("{id}")

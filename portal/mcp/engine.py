@@ -1,0 +1,54 @@
+"""A worker for the stdio server of an embedded portal that is not running: only for as long as it has work.
+
+The data folder serves one process at a time. Whoever starts the portal while an assistant is open must
+find it free, so it is given back as soon as no run is under way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from django.conf import settings
+
+from portal.api.threads import run_in_database
+from portal.embedded import Embedded, FolderInUse, PortTaken
+from portal.running.preparation import NotReady
+from research.queries import any_run_is_live
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0
+
+
+async def lend_worker() -> None:
+    """Until it is cancelled."""
+    if settings.CLUSTER:
+        return
+    parts: Embedded | None = None
+    try:
+        while True:
+            is_needed = await run_in_database(any_run_is_live)
+            if is_needed and parts is None:
+                parts = await asyncio.to_thread(_start)
+            elif parts is not None and not is_needed:
+                ended, parts = parts, None
+                await asyncio.to_thread(ended.stop)
+            await asyncio.sleep(LOOK_SECONDS)
+    finally:
+        if parts is not None:
+            await asyncio.to_thread(parts.stop)
+
+
+def _start() -> Embedded | None:
+    """None while a portal, or another command, has the folder: that one does the work."""
+    parts = Embedded()
+    try:
+        parts.start()
+    except FolderInUse:
+        return None
+    except (NotReady, PortTaken) as error:
+        parts.stop()
+        log.warning("no worker: %s", error)
+        return None
+    return parts
