@@ -55,14 +55,14 @@ CASES: list[Case] = [
     ),
     (lambda client: client.responses.create(input="Hello", model="gpt-5"), "BadRequestError", "model"),
     (
-        lambda client: client.responses.create(input="Why?", stream=True, extra_body={"preset": "2m"}),
-        "BadRequestError",
-        "stream",
-    ),
-    (
         lambda client: client.responses.create(input="Why?", background=False, extra_body={"preset": "2m"}),
         "BadRequestError",
         "background",
+    ),
+    (
+        lambda client: client.responses.create(input="x" * 1_200_000, extra_body={"preset": "2m"}),
+        "APIStatusError",
+        None,
     ),
     (lambda client: client.responses.retrieve("resp_" + "0" * 32), "NotFoundError", None),
     (lambda client: client.responses.retrieve("nonsense/../x"), "NotFoundError", None),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -12,8 +13,10 @@ from perplexity.types.async_.chat.completion_list_response import CompletionList
 from pydantic import TypeAdapter
 
 from research.protocol.answer import ReportView, RunView
-from research.protocol.outcome import Source
+from research.protocol.outcome import Finished, Source
+from research.protocol.report import build_report
 from research.protocol.sonar_answer import UNKNOWN, build_job, build_job_summary, build_jobs
+from research.protocol.wire_sonar import parse_snapshot
 
 JOB: TypeAdapter[CompletionGetResponse] = TypeAdapter(CompletionGetResponse)
 JOBS: TypeAdapter[CompletionListResponse] = TypeAdapter(CompletionListResponse)
@@ -180,6 +183,18 @@ def test_it_repeats_a_page_that_two_numbers_mean() -> None:
 
 def test_it_makes_no_long_list_of_few_sources() -> None:
     assert urls(with_report(sources=(Source(10**9, "https://a.org", "A", "cited"),))) == ["https://a.org"]
+
+
+def test_it_is_read_by_a_portal_whose_upstream_it_is() -> None:
+    read = parse_snapshot(200, {}, json.dumps(build_job(with_report(thinking="Hm."))).encode(), AT)
+    assert isinstance(read, Finished)
+    built = build_report(read)
+    assert (built.text, built.thinking) == (REPORT.text, "Hm.")
+    assert [(source.number, source.url) for source in built.sources] == [
+        (1, "https://a.org"),
+        (2, "https://b.org"),
+    ]
+    assert (read.usage.cost, read.usage.searches) == (Decimal("0.4172"), 2)
 
 
 def test_it_goes_on_after_the_last_of_a_page() -> None:
