@@ -9,7 +9,7 @@ the wire speaks this language only, so a second upstream needs no second door.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
@@ -151,6 +151,8 @@ class Fault:
     """Seconds, where the upstream named them."""
     param: str | None = None
     """The request's field that it is about, where it is not about the question itself."""
+    is_open: bool = field(default=False, compare=False)
+    """The edge gave up waiting: whether the question arrived is not known."""
 
 
 Delta = Text | Reasoning | SourceFound | ModelUsed | ThreadKnown | Progress | Done | Fault

@@ -33,7 +33,8 @@ def judge(status: int, headers: Mapping[str, str], body: bytes = b"") -> Fault |
         return None
     kind = _kind(status)
     waits = kind in (FaultKind.RATE_LIMITED, FaultKind.UNAVAILABLE)
-    return Fault(kind, "" if html else _detail(body), _retry_after(headers) if waits else None)
+    wait = _retry_after(headers) if waits else None
+    return Fault(kind, "" if html else _detail(body), wait, is_open=status in _GAVE_UP)
 
 
 def _kind(status: int) -> FaultKind:
@@ -43,6 +44,7 @@ def _kind(status: int) -> FaultKind:
     return _KINDS.get(status, FaultKind.FORBIDDEN if status < 400 else FaultKind.REJECTED)
 
 
+_GAVE_UP = (504, 524)
 _KINDS = {401: FaultKind.SIGNED_OUT, 403: FaultKind.FORBIDDEN, 429: FaultKind.RATE_LIMITED}
 
 

@@ -71,7 +71,7 @@ class WebAnswer:
             frame = read_frame(record.data)
             return self._end(Fault(FaultKind.BROKEN)) if frame is None else self._read_frame(frame)
         if record.event == "end_of_stream":
-            return self._end(self._verdict())
+            return self._end(self.verdict())
         if record.event == "error":
             return self._end(error_event(record.data))
         return []
@@ -95,7 +95,8 @@ class WebAnswer:
         self.over = True
         return [last]
 
-    def _verdict(self) -> Done | Fault:
+    def verdict(self) -> Done | Fault:
+        """What the answer is worth if nothing more comes."""
         if self._stopped:
             return Fault(FaultKind.STOPPED)
         if self._tracks.is_broken(self._documents.lost):

@@ -12,7 +12,7 @@ from typing import ClassVar
 from portal.services.network import shared_client, shared_reader
 from research.backends.base import Reply, exchange, read
 from research.protocol import wire_agent
-from research.protocol.outcome import Order, Refused, Snapshot, Stop, Submission
+from research.protocol.outcome import Order, Refused, Snapshot, Stop, Submission, Submitted
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,9 @@ class AgentBackend:
         if isinstance(reply, Refused):
             return reply
         return wire_agent.parse_created(reply.status, reply.headers, reply.body, _now(), ignored)
+
+    async def adopt(self, order: Order) -> Submitted | None:
+        return None  # there is no list to look it up in (§5.1)
 
     async def poll(self, upstream_id: str) -> Snapshot:
         reply = await read(shared_reader(self.base_url), f"/v1/agent/{upstream_id}", self._headers())

@@ -1,4 +1,4 @@
-"""The contract of a backend: submit, poll, cancel. One upstream call each, no database.
+"""The contract of a backend: submit, adopt, poll, cancel. One upstream call each, no transaction.
 
 A backend never raises for what an upstream does: every failure is a `Refused` that says
 which `Fault` it was. Deadlines are its own: no call outlives its share of a lease.
@@ -16,7 +16,7 @@ from django.conf import settings
 
 from portal.http import AsyncClient, CannotBeSent, ConnectFailed, HTTPError, Reader, Timeout
 from portal.wire.redact import redact
-from research.protocol.outcome import Fault, Order, Refused, Snapshot, Stop, Submission
+from research.protocol.outcome import Fault, Order, Refused, Snapshot, Stop, Submission, Submitted
 
 SHARE_OF_LEASE = 0.45
 """Total time of one upstream call: under half a lease, so that its answer finds it valid (STACK §4.3.4)."""
@@ -41,6 +41,10 @@ class Backend(Protocol):
         """Its answers are simulated, and everything made from them is labelled so."""
 
     async def submit(self, order: Order) -> Submission: ...
+
+    async def adopt(self, order: Order) -> Submitted | None:
+        """The job that an earlier submission of this order has left, where it can be found. It is asked
+        for when a worker died while sending, before anything is sent again."""
 
     async def poll(self, upstream_id: str) -> Snapshot: ...
 

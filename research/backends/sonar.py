@@ -14,7 +14,7 @@ from urllib.parse import quote
 from portal.services.network import shared_client, shared_reader
 from research.backends.base import Reply, exchange, read
 from research.protocol import wire_sonar
-from research.protocol.outcome import Order, Refused, Snapshot, Stop, Submission
+from research.protocol.outcome import Order, Refused, Snapshot, Stop, Submission, Submitted
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,9 @@ class SonarBackend:
         if isinstance(reply, Refused):
             return reply
         return wire_sonar.parse_created(reply.status, reply.headers, reply.body, datetime.now(UTC), ignored)
+
+    async def adopt(self, order: Order) -> Submitted | None:
+        return None  # it need not be found: with its key it is only sent again
 
     async def poll(self, upstream_id: str) -> Snapshot:
         reply = await read(

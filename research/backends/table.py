@@ -3,19 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from portal.services.sealing import SealError
-from portal.services.upstreams import perplexity_api
+from portal.services.upstreams import perplexity_api, uses_sandbox
+from proxy.services.accounts import pool
 from research.backends.agent import AgentBackend
 from research.backends.base import Backend
 from research.backends.sonar import SonarBackend, SonarSdkBackend
+from research.backends.web import WebBackend
 from research.models.backends import BackendPolicy
 from research.protocol.outcome import Fault, Refused
 
-BACKENDS: dict[str, Callable[[str, str, bool], Backend]] = {
-    "agent": AgentBackend,
-    "sonar": SonarBackend,
-    "sonar-sdk": SonarSdkBackend,
+
+def _of_api(make: Callable[[str, str, bool], Backend]) -> Backend | Refused:
+    try:
+        upstream = perplexity_api()
+    except SealError:
+        return Refused(Fault.BAD_KEY, "The stored upstream key cannot be opened: see manage.py doctor.")
+    if upstream is None:
+        return Refused(
+            Fault.ABSENT, "No upstream is configured: set PERPLEXITY_API_KEY, or add a Perplexity session."
+        )
+    return make(upstream.base_url, upstream.key, upstream.sandbox)
+
+
+def _web() -> Backend | Refused:
+    if not pool().filter(enabled=True).exclude(jar="").exists():
+        return Refused(Fault.ABSENT, "No Perplexity session is configured: an administrator must add one.")
+    return WebBackend(uses_sandbox())
+
+
+BACKENDS: dict[str, Callable[[], Backend | Refused]] = {
+    "agent": partial(_of_api, AgentBackend),
+    "sonar": partial(_of_api, SonarBackend),
+    "sonar-sdk": partial(_of_api, SonarSdkBackend),
+    "web": _web,
 }
 
 
@@ -26,10 +49,10 @@ def open_backend(name: str) -> Backend | Refused:
         return Refused(Fault.RETIRED, f"There is no backend called {name}.")
     if BackendPolicy.objects.filter(name=name, enabled=False).exists():
         return Refused(Fault.FORBIDDEN, f"The backend {name} is switched off.")
-    try:
-        upstream = perplexity_api()
-    except SealError:
-        return Refused(Fault.BAD_KEY, "The stored upstream key cannot be opened: see manage.py doctor.")
-    if upstream is None:
-        return Refused(Fault.BAD_KEY, "No upstream is configured: set PERPLEXITY_API_KEY.")
-    return make(upstream.base_url, upstream.key, upstream.sandbox)
+    return make()
+
+
+def is_set_up(name: str) -> bool:
+    """Whether anybody has configured it; it may still be refused."""
+    opened = open_backend(name)
+    return not (isinstance(opened, Refused) and opened.fault is Fault.ABSENT)

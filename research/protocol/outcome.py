@@ -132,6 +132,10 @@ class Running:
     text: str = ""
     """Answer text so far; "" when the upstream shows none before the end."""
     percent: int | None = None
+    eta: int | None = None
+    """Seconds to go, where the upstream says so."""
+    goals: tuple[str, ...] = ()
+    """What it has set out to do, in its own words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +154,8 @@ class Finished:
     usage: Usage = field(default_factory=Usage)
     model: str = ""
     """The model that really answered, in the upstream's words."""
+    simulated: bool = False
+    """The upstream says itself that it only pretends."""
 
 
 class Fault(StrEnum):
@@ -162,6 +168,8 @@ class Fault(StrEnum):
     QUOTA = "quota"  # 402: the upstream account is out of money
     RATE_LIMITED = "rate_limited"  # 429
     OUTAGE = "outage"  # 5xx answered: refused before acceptance
+    ABSENT = "absent"  # nobody has set this backend up
+    BUSY = "busy"  # nobody there has a free hand now: nothing is left of the attempt
     UNREACHABLE = "unreachable"  # no connection was made: nothing was sent
     LOST = "lost"  # sent, but the answer was lost or unreadable: open question
     INVALID = "invalid"  # 400, 413, 422: the request itself is refused

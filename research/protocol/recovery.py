@@ -13,9 +13,17 @@ from typing import Literal
 from research.protocol.outcome import Fault
 
 CURED_BY_ANOTHER = frozenset(
-    {Fault.RETIRED, Fault.ORGANISATION_KEY, Fault.FORBIDDEN, Fault.BAD_KEY, Fault.QUOTA, Fault.OUTAGE}
+    {
+        Fault.ABSENT,
+        Fault.RETIRED,
+        Fault.ORGANISATION_KEY,
+        Fault.FORBIDDEN,
+        Fault.BAD_KEY,
+        Fault.QUOTA,
+        Fault.OUTAGE,
+    }
 )
-NOTHING_WAS_SENT = frozenset({Fault.RATE_LIMITED, Fault.UNREACHABLE})
+NOTHING_WAS_SENT = frozenset({Fault.RATE_LIMITED, Fault.BUSY, Fault.UNREACHABLE})
 OPEN_QUESTION = frozenset({Fault.LOST, Fault.BROKEN})
 TRIES = 5
 """On one backend, before the next is asked; and where each try may have left a job upstream."""

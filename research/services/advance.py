@@ -19,7 +19,7 @@ from portal.services import network
 from portal.services.transactions import insist
 from portal.wire.crash import crashpoint
 from research.backends.base import Backend
-from research.backends.table import open_backend
+from research.backends.table import is_set_up, open_backend
 from research.models.backends import BackendPolicy
 from research.models.runs import Run
 from research.protocol.outcome import Fault, Refused, Stop, Submission, Submitted
@@ -75,7 +75,7 @@ def _submit(leased: list[Run]) -> bool:
 
 def _send(run: Run) -> None:
     """Send one waiting run to its backend, or decide that it never will be."""
-    if _ended_before_sending(run):
+    if _found_again(run) or _ended_before_sending(run):
         return
     backend = open_backend(run.backends[run.backend_index])
     if isinstance(backend, Refused):
@@ -88,6 +88,28 @@ def _send(run: Run) -> None:
     answer = network.call(backend.submit(order))
     crashpoint("submit.accepted")
     insist(lambda: record_submission(run, answer, takes_key=backend.takes_key))
+
+
+def _found_again(run: Run) -> bool:
+    """Take over what a process that died while sending has left upstream, where it can be found.
+
+    A stop that was asked for meanwhile is passed on as soon as the run is looked at.
+    """
+    if State(run.state) is not State.SUBMITTING:
+        return False
+    backend = open_backend(run.backend)
+    if isinstance(backend, Refused) or backend.takes_key:
+        return False
+    found = network.call(backend.adopt(order_of(run, backend.name)))
+    if found is None:
+        return False
+    run.notes = [
+        *run.notes,
+        f"A worker stopped between sending this run to {run.backend} and recording the answer;"
+        " the run was found there and goes on.",
+    ]
+    insist(lambda: _record_acceptance(run, found, notes=run.notes))
+    return True
 
 
 def _ended_before_sending(run: Run) -> bool:
@@ -152,7 +174,7 @@ def record_submission(run: Run, answer: Submission, *, takes_key: bool) -> None:
     _record_acceptance(run, answer)
 
 
-def _record_acceptance(run: Run, answer: Submitted) -> None:
+def _record_acceptance(run: Run, answer: Submitted, **changes: object) -> None:
     now = timezone.now()
     moves.move(
         run,
@@ -165,35 +187,50 @@ def _record_acceptance(run: Run, answer: Submitted) -> None:
         next_run_at=moves.wake_at(first_look(now)),
         faults=0,
         **AT_REST,
+        **changes,
     )
 
 
 def _record_refusal(run: Run, refused: Refused, *, takes_key: bool, has_sent: bool) -> None:
     """Try again later, move on to the next backend, or fail, as the table says."""
     faults = run.faults + 1
-    has_next = run.backend_index + 1 < len(run.backends)
-    course = after_refusal(refused.fault, faults=faults, has_next=has_next, takes_key=takes_key)
+    index = _next_index(run)
+    course = after_refusal(refused.fault, faults=faults, has_next=index is not None, takes_key=takes_key)
     name = run.backends[run.backend_index]
     why = f"{name}: {refused.message}"
     if course is AGAIN:
         wait = back_off(faults, random.random(), refused.retry_after)
         _wait(run, wait, [Event("waiting", {"seconds": round(wait), "why": why})], faults=faults)
-    elif course is NEXT:
-        following = run.backends[run.backend_index + 1]
-        _wait(
-            run,
-            0,
-            [Event("failover", {"from": name, "to": following, "why": refused.message})],
-            faults=0,
-            submissions=0,
-            backend_index=run.backend_index + 1,
-            notes=[*run.notes, f"{name} refused the run ({refused.fault}): {refused.message}"],
-        )
+    elif course is NEXT and index is not None:
+        _move_on(run, index, refused)
     else:
         unknown = has_sent and refused.fault in (Fault.LOST, Fault.BROKEN)
         notes = [*run.notes, _note_unknown(name)] if unknown else run.notes
         message = _UNKNOWN_MESSAGE if unknown else refused.message
         end_run(run, State.FAILED, error_message=message, notes=notes)
+
+
+def _next_index(run: Run) -> int | None:
+    """The place of the next backend that somebody has set up; None when there is none."""
+    following = range(run.backend_index + 1, len(run.backends))
+    return next((index for index in following if is_set_up(run.backends[index])), None)
+
+
+def _move_on(run: Run, index: int, refused: Refused) -> None:
+    """To the next backend. One that nobody has set up has refused nothing: of it nothing is told."""
+    name, following = run.backends[run.backend_index], run.backends[index]
+    events = [Event("failover", {"from": name, "to": following, "why": refused.message})]
+    note = f"{name} refused the run ({refused.fault}): {refused.message}"
+    is_told = refused.fault is not Fault.ABSENT
+    _wait(
+        run,
+        0,
+        events if is_told else [],
+        faults=0,
+        submissions=0,
+        backend_index=index,
+        notes=[*run.notes, note] if is_told else run.notes,
+    )
 
 
 def _wait(run: Run, seconds: float, events: list[Event], **changes: object) -> None:

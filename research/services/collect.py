@@ -61,6 +61,8 @@ def collect(run: Run, finished: Finished, **changes: Any) -> None:
         model=finished.model,
         incomplete_reason=finished.reason or "",
     )
+    if finished.simulated:
+        changes["sandbox"] = True
     end_run(run, state, report=report, **changes)
 
 
@@ -96,7 +98,7 @@ def progress_of(known: dict[str, Any], snapshot: Running) -> tuple[dict[str, Any
         titles[page.url] = page.title
     for found in snapshot.found:
         titles[found.url] = titles.get(found.url) or found.title
-    if not (queries or titles or snapshot.text or snapshot.percent is not None):
+    if not (queries or titles or snapshot.text or snapshot.goals or snapshot.percent is not None):
         return known, None
     counts = {
         "query_count": len(queries),
@@ -104,11 +106,15 @@ def progress_of(known: dict[str, Any], snapshot: Running) -> tuple[dict[str, Any
         "characters": len(snapshot.text),
         "percent": snapshot.percent,
     }
+    told = {"eta": snapshot.eta, "goals": list(snapshot.goals)}
     pages = [{"url": url, "title": title} for url, title in titles.items()]
-    after = {"queries": queries, "pages": pages, **counts}
+    after = {"queries": queries, "pages": pages, **counts, **{key: told[key] for key in told if told[key]}}
     if after == known:
         return known, None
-    return after, Event("progress", {**_news(known, queries, pages), **counts})
+    news = _news(known, queries, pages)
+    if goals := [goal for goal in snapshot.goals if goal not in known.get("goals", ())]:
+        news["goals"] = goals
+    return after, Event("progress", {**news, **counts})
 
 
 def _news(known: dict[str, Any], queries: list[str], pages: list[dict[str, str]]) -> dict[str, Any]:
