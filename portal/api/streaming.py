@@ -122,7 +122,10 @@ class Wire:
             raise ClientLeft
 
     async def end(self, piece: bytes = b"") -> None:
+        """The end, also of a stream that had nothing to say."""
         with suppress(OSError):
+            if not self.begun:
+                await self._send(self._start)
             await self._send({"type": "http.response.body", "body": piece, "more_body": False})
 
 

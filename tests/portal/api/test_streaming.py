@@ -90,6 +90,17 @@ async def test_it_writes_every_piece_at_once_and_by_itself() -> None:
     assert "content-length" not in here.headers
 
 
+async def test_it_is_an_empty_stream_that_has_nothing_to_say() -> None:
+    async def pieces() -> AsyncGenerator[bytes, None]:
+        return
+        yield
+
+    made = visit(stream(pieces))
+    await made.end()
+
+    assert (made.status, made.body, made.is_whole) == (200, b"", True)
+
+
 async def test_it_answers_with_an_error_of_its_own_while_nothing_was_said() -> None:
     async def pieces() -> AsyncGenerator[bytes, None]:
         nothing: tuple[bytes, ...] = ()

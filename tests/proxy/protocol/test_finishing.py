@@ -124,3 +124,50 @@ def test_it_cites_web_addresses_only(url: str) -> None:
 def test_it_cites_nothing_for_a_number_without_a_source() -> None:
     assert locate("Word", (Mark(4, 2),), (A,)) == ()
     assert locate("Word", (Mark(4, 1),), (A,)) == (Citation(0, 4, A),)
+
+
+def take_up(told: str, *deltas: Delta) -> tuple[list[str], Done | Fault]:
+    """The pieces that come after `told` when the answer is told from its beginning again."""
+    heard = Finisher(told).pass_on(list(deltas))
+    last = heard[-1]
+    assert isinstance(last, Done | Fault)
+    return [delta.text for delta in heard if isinstance(delta, Text)], last
+
+
+@pytest.mark.parametrize("cut", range(1, len("One two three.")))
+def test_it_passes_over_what_was_told_before_wherever_that_ended(cut: int) -> None:
+    whole = "One two three."
+
+    pieces, last = take_up(whole[:cut], *(Text(letter) for letter in whole), Done(whole))
+
+    assert "".join(pieces) == whole[cut:]
+    assert isinstance(last, Done)
+
+
+def test_it_goes_on_at_once_where_it_is_in_step_again() -> None:
+    assert take_up("One", Text("One two"), Text(" three."), Done("One two three."))[0] == [" two", " three."]
+
+
+def test_it_takes_no_notice_of_blanks_before_an_answer_that_was_told() -> None:
+    assert take_up("One", Text("\n\nOne two."), Done("\n\nOne two."))[0] == [" two."]
+
+
+def test_it_waits_for_the_end_where_the_answer_is_told_otherwise() -> None:
+    again = (Text("One two"), *found(A), Text(" three."))
+
+    pieces, last = take_up("One[1] two", *again, Done("One[1] two three.", (A,)))
+
+    assert pieces == [" three."]
+    assert isinstance(last, Done)
+
+
+def test_it_finds_an_answer_rewritten_that_contradicts_what_was_told() -> None:
+    assert take_up("One", Text("Two"), Done("Two")) == ([], Fault(FaultKind.REWRITTEN))
+
+
+def test_it_cites_the_whole_text_that_was_told_in_two_parts() -> None:
+    _, last = take_up(
+        "One two.", *found(A), Text("One two.[1] Three.[1]"), Done("One two.[1] Three.[1]", (A,))
+    )
+
+    assert cited("One two. Three.", last) == [("One two.", "a"), ("Three.", "a")]
