@@ -43,11 +43,20 @@ class Env:
             raise EnvError(f"{name}_FILE: cannot read {path}: {_reason(error)}") from None
 
     def choice(self, name: str, choices: tuple[Word, ...], default: Word) -> Word:
+        """One of `choices`, in capitals or not."""
         value = self.text(name, default)
         for choice in choices:
-            if value == choice:
+            if value.lower() == choice.lower():
                 return choice
         raise EnvError(f"{name}: must be one of {', '.join(choices)}, not {value!r}")
+
+    def text_or_path(self, name: str) -> str:
+        """A text, or the path of the file that holds it: what can only be a path has to be there."""
+        value = self.text(name)
+        looks_so = value.startswith(("/", "./", "../", "~/")) or value.endswith((".txt", ".md"))
+        if looks_so and "\n" not in value and not Path(value).is_file():
+            raise EnvError(f"{name}: there is no file {value}")
+        return value
 
     def flag(self, name: str, default: bool = False) -> bool:
         value = self.text(name).lower()

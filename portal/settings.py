@@ -31,6 +31,8 @@ BROWSER = (
     "Mozilla/5.0 (X11; Linux aarch64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130.0.0.0 Safari/537.36"
 )
 """What a web session is used with, unless told otherwise (proxy-contract §2)."""
+USUAL_PROFILE = "chrome"
+"""Whose fingerprint web sessions show, unless told otherwise."""
 SHORTEST_SECRET_KEY = 50
 """Characters; Django's own deployment check asks for as many."""
 
@@ -209,12 +211,12 @@ try:
     PPLX_COOKIE = env.secret("PPLX_COOKIE")
     PPLX_WEB_URL = env.origin("PPLX_WEB_URL", "https://www.perplexity.ai")
     PPLX_API_VERSION = env.text("PPLX_API_VERSION", "2.18")
-    PPLX_IMPERSONATE = env.text("PPLX_IMPERSONATE", "chrome").lower()
+    PPLX_IMPERSONATE = env.text("PPLX_IMPERSONATE", USUAL_PROFILE).lower()
     USER_AGENT = env.text("USER_AGENT", BROWSER)
     UPSTREAM_TIMEZONE = _timezone()
     ACCOUNT_TYPE = env.choice("ACCOUNT_TYPE", ("free", "pro", "max"), "pro")
     DEFAULT_MODEL = env.text("DEFAULT_MODEL", "gpt")
-    CUSTOM_PROMPTS = env.text("CUSTOM_PROMPTS")
+    CUSTOM_PROMPTS = env.text_or_path("CUSTOM_PROMPTS")
     COOKIE_MAX_AGE_HOURS = env.number("COOKIE_MAX_AGE_HOURS", 168, least=1)
     KEEPALIVE_HOURS = env.number("KEEPALIVE_HOURS", 6, least=0.1)
     PROBE_INTERVAL_HOURS = env.number("PROBE_INTERVAL_HOURS", 24, least=0.1)

@@ -16,9 +16,10 @@ from django.db import OperationalError, connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 
 from portal.models.users import User
-from portal.services import credentials, keys, ledger_guard, upstreams, users
+from portal.services import credentials, keys, ledger_guard, notify, upstreams, users
 from portal.services.errors import Invalid
 from portal.wire.redact import redact
+from proxy.models.catalog import ChatModel
 from proxy.services import sessions
 from proxy.upstream import transport
 
@@ -106,7 +107,9 @@ def make_first_admin(show: Callable[[str, str, str], None]) -> str | None:
 
 def import_environment() -> None:
     """Take over the credentials that the environment holds. Errors: NotReady, SealError."""
-    if not upstreams.uses_sandbox() and (problem := transport.profile_problem()):
+    # In the sandbox nobody needs curl, so it is loaded only for a profile that somebody chose.
+    is_chosen = settings.PPLX_IMPERSONATE != settings.USUAL_PROFILE
+    if (is_chosen or not upstreams.uses_sandbox()) and (problem := transport.profile_problem()):
         raise NotReady(problem)
     if settings.SONDE_UPSTREAM != "sandbox":
         credentials.import_from_environment()
@@ -121,3 +124,12 @@ def import_environment() -> None:
                 keys.import_key(admin, settings.PPLX_PROXY_API_KEY)
         except Invalid as error:
             raise NotReady(str(error)) from None
+
+
+def complaints() -> Iterator[str]:
+    """Settings of which something will not work while the rest does: one line each, no reason to stop."""
+    if problem := notify.problem():
+        yield f"{problem}: no messages are sent"
+    name = settings.DEFAULT_MODEL
+    if not ChatModel.objects.filter(pk=name).exists():
+        yield f"DEFAULT_MODEL: there is no model called {name}: chats that name none are refused"

@@ -17,6 +17,7 @@ from django.utils.crypto import salted_hmac
 from portal.http import HTTPError, InvalidURL, async_client
 from portal.models.system import Credential
 from portal.services import audit, network, sealing
+from portal.services.principal import Principal
 
 PERPLEXITY_API_KEY = "PERPLEXITY_API_KEY"
 CHECK_SECONDS = 5.0
@@ -51,6 +52,13 @@ def import_from_environment() -> None:
     if value and _wants_a_look(value):
         verdict = network.call(check_api_key(settings.PERPLEXITY_BASE_URL, value))
         _take(value, verdict)
+
+
+@transaction.atomic
+def remove(row: Credential, *, actor: Principal | None) -> None:
+    """Forget a stored credential. One that is still in the environment is taken over at the next start."""
+    audit.record(actor, "credential.removed", f"credential:{row.name}", hint=row.hint)
+    row.delete()
 
 
 async def check_api_key(base_url: str, key: str) -> Verdict:

@@ -16,6 +16,8 @@ WRONG: list[tuple[str, Callable[[Env], object], str]] = [
     ("-1", lambda env: env.number("IT", 1, least=0), "must be at least 0, not -1"),
     ("nan", lambda env: env.number("IT", 1, least=0), "must be at least 0, not nan"),
     ("maybe", lambda env: env.choice("IT", ("yes", "no"), "no"), "must be one of yes, no, not 'maybe'"),
+    ("/nowhere/prompts", lambda env: env.text_or_path("IT"), "there is no file /nowhere/prompts"),
+    ("prompts.md", lambda env: env.text_or_path("IT"), "there is no file prompts.md"),
     (
         "example.org",
         lambda env: env.url("IT"),
@@ -91,3 +93,19 @@ def test_it_reads_a_list_without_its_blanks() -> None:
 
 def test_it_gives_a_url_without_its_trailing_slash() -> None:
     assert Env({"IT": "https://example.org/"}).origin("IT") == "https://example.org"
+
+
+@pytest.mark.parametrize("given", ["INFO", "info", "Info"])
+def test_it_takes_a_choice_in_capitals_or_not(given: str) -> None:
+    assert Env({"IT": given}).choice("IT", ("DEBUG", "INFO"), "DEBUG") == "INFO"
+
+
+@pytest.mark.parametrize("text", ["Be brief.", "/slash is a word\nof this text", "Yes/no answers only.", ""])
+def test_it_takes_a_text_for_what_it_is(text: str) -> None:
+    assert Env({"IT": text}).text_or_path("IT") == text
+
+
+def test_it_takes_the_path_of_a_file_that_is_there(tmp_path: Path) -> None:
+    (tmp_path / "prompts").write_text("Be brief.")
+    path = str(tmp_path / "prompts")
+    assert Env({"IT": path}).text_or_path("IT") == path

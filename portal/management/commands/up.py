@@ -94,6 +94,8 @@ class Command(BaseCommand):
                 self.key = preparation.make_first_admin(self.show_first_admin)
                 preparation.import_environment()
                 self.upstream = upstreams.describe()
+                for complaint in preparation.complaints():
+                    self.say(complaint)
         # The server makes its own connections; this one would be kept for nothing.
         connection.close()
         network.close()

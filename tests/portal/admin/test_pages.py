@@ -12,6 +12,7 @@ from django.test import Client
 from portal.models.audit import AuditEntry
 from portal.models.keys import ApiKey
 from portal.models.ledger import CreditAccount, LedgerEntry, Plan
+from portal.models.system import Credential
 from portal.models.teams import Invitation, Membership, Team
 from portal.models.users import User
 from portal.services import ledger
@@ -56,7 +57,7 @@ def crowd(site: Site) -> list[User]:
 
 
 def test_it_shows_exactly_these_things() -> None:
-    assert set(admin.site._registry) == {*EDITED, *READ, Invitation}
+    assert set(admin.site._registry) == {*EDITED, *READ, Invitation, Credential}
 
 
 @pytest.mark.usefixtures("crowd")
@@ -124,6 +125,30 @@ def test_it_finds_a_run_by_its_public_id(site: Site, crowd: list[User]) -> None:
 )
 def test_it_filters_runs(site: Site, filters: dict[str, str], found: int) -> None:
     assert site.look(Run, **filters).context["cl"].result_count == found
+
+
+@pytest.mark.parametrize(
+    ("model", "lookup"),
+    [
+        (User, "password__startswith"),
+        (User, "password"),
+        (ApiKey, "digest__gte"),
+        (WebAccount, "jar__startswith"),
+        (Credential, "sealed__startswith"),
+        (Membership, "user__password__startswith"),
+    ],
+)
+def test_it_filters_by_nothing_that_could_be_guessed_at(site: Site, model: type[Model], lookup: str) -> None:
+    assert site.look(model, **{lookup: "a"}).status_code == 400
+
+
+@pytest.mark.parametrize("lookup", ["membership__role__exact", "is_staff__exact"])
+def test_it_filters_people_by_what_the_page_offers(site: Site, lookup: str) -> None:
+    assert site.look(User, **{lookup: "1"}).status_code == 200
+
+
+def test_it_says_in_which_zone_times_are_shown(site: Site) -> None:
+    assert "All times are UTC." in site.look(User).text
 
 
 @pytest.mark.usefixtures("crowd")
