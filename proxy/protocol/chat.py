@@ -56,6 +56,8 @@ class ChatRequest:
     ignored: tuple[str, ...] = field(default=())
     bridge: Bridge | None = None
     """Set when functions are offered: it holds the whole question, and `messages` only what is in words."""
+    keeps_marks: bool = False
+    """Citation marks `[n]` stay in the text, as Sonar's readers want them."""
 
     @property
     def texts(self) -> tuple[Message, ...]:

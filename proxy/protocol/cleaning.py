@@ -27,6 +27,8 @@ LONGEST_TAG = 2000
 LONGEST_INFO = 200
 """Of the words behind an opening code fence."""
 PATIENCE = 1000
+NO_SOURCE = -1
+"""As `sources`: no number will ever name one, so that every mark stays where it is."""
 ALL_SOURCES = 10**9
 """As `sources`: every number names one. What is left is how two tellings of a text are compared."""
 

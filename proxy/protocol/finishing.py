@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from proxy.protocol.citing import locate
-from proxy.protocol.cleaning import ALL_SOURCES, Mark, Stripper, clean
-from proxy.protocol.delta import Delta, Done, Fault, FaultKind, SourceFound, Text
+from proxy.protocol.cleaning import ALL_SOURCES, NO_SOURCE, Mark, Stripper, clean
+from proxy.protocol.delta import Delta, Done, Fault, FaultKind, Source, SourceFound, Text
 
 
 @dataclass(slots=True)
@@ -20,9 +20,11 @@ class Finisher:
 
     `told` was handed on before by somebody who is gone: it is passed over when the upstream tells the
     answer from its beginning. Where that reads otherwise, nothing more is handed on before the end.
+    With `keeps_marks` citation marks are part of the text, and `Done.sources` are in their order.
     """
 
     told: str = ""
+    keeps_marks: bool = False
     _stripper: Stripper = field(default_factory=Stripper)
     _pieces: list[str] = field(default_factory=list)
     _again: str | None = None
@@ -32,6 +34,8 @@ class Finisher:
         if self.told:
             self._pieces.append(self.told)
             self._again = ""
+        if self.keeps_marks:
+            self._stripper.sources = NO_SOURCE
 
     @property
     def content(self) -> str:
@@ -45,7 +49,7 @@ class Finisher:
                 self._text(self._stripper.feed(delta.text), out)
             elif isinstance(delta, SourceFound):
                 out.append(delta)
-                if delta.total > self._stripper.sources:
+                if delta.total > self._stripper.sources and not self.keeps_marks:
                     self._stripper.sources = delta.total
                     self._text(self._stripper.feed(""), out)
             elif isinstance(delta, Done):
@@ -70,11 +74,11 @@ class Finisher:
         return again.lstrip()[len(self.told) :]
 
     def _done(self, done: Done, out: list[Delta]) -> None:
-        self._stripper.sources = max(self._stripper.sources, len(done.sources))
+        if not self.keeps_marks:
+            self._stripper.sources = max(self._stripper.sources, len(done.sources))
         self._text(self._stripper.finish(), out)
-        sent = self.content
-        final, marks = clean(done.answer, len(done.sources))
-        ending = _Ending.of(sent, final, marks, done)
+        final, marks = self._last_telling(done)
+        ending = _Ending.of(self.content, final, marks, done, keeps_marks=self.keeps_marks)
         if ending is None:
             out.append(Fault(FaultKind.REWRITTEN))
             return
@@ -83,7 +87,15 @@ class Finisher:
         if not self.content.strip():
             out.append(Fault(FaultKind.EMPTY))
             return
-        out.append(replace(done, citations=locate(self.content, ending.marks, done.sources)))
+        citations = locate(self.content, ending.marks, done.sources)
+        out.append(replace(done, citations=citations, sources=ending.sources))
+
+    def _last_telling(self, done: Done) -> tuple[str, tuple[Mark, ...]]:
+        """The answer as the upstream ends it, and where its marks stand, or stood."""
+        if not self.keeps_marks:
+            return clean(done.answer, len(done.sources))
+        _, marks = clean(done.answer, ALL_SOURCES)
+        return clean(done.answer, NO_SOURCE)[0], _moved(marks, marks, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +104,15 @@ class _Ending:
 
     rest: str
     marks: tuple[Mark, ...]
+    sources: tuple[Source, ...]
 
     @classmethod
-    def of(cls, sent: str, final: str, marks: tuple[Mark, ...], done: Done) -> _Ending | None:
+    def of(
+        cls, sent: str, final: str, marks: tuple[Mark, ...], done: Done, *, keeps_marks: bool
+    ) -> _Ending | None:
         """None when the last telling, `final`, is another text than what was `sent`."""
         if final.startswith(sent):
-            return cls(final[len(sent) :], marks)
+            return cls(final[len(sent) :], marks, done.sources)
         # Some mark was sent before its source was known, or the ends differ by blanks.
         bare_sent, sent_marks = clean(sent, ALL_SOURCES)
         bare_final, final_marks = clean(done.answer, ALL_SOURCES)
@@ -110,7 +125,25 @@ class _Ending:
             rest = ""
         else:
             return None
-        return cls(rest, _moved(final_marks, sent_marks, shift))
+        sources = _as_counted(done.sources, sent_marks, final_marks) if keeps_marks else done.sources
+        return cls(rest, _moved(final_marks, sent_marks, shift), sources)
+
+
+def _as_counted(
+    sources: tuple[Source, ...], sent: tuple[Mark, ...], final: tuple[Mark, ...]
+) -> tuple[Source, ...]:
+    """`sources` as the marks that were `sent` count them, though the last telling numbers anew."""
+    last = len(sources)
+    meant: dict[int, int] = {}
+    for was, now in zip(sent, final, strict=False):
+        if was.number <= last and now.number <= last:
+            meant.setdefault(was.number, now.number)
+    others = [number for number in range(1, last + 1) if number not in meant.values()]
+    places: list[int] = []
+    while meant or others:
+        mine = meant.pop(len(places) + 1, None)
+        places.append(others.pop(0) if mine is None else mine)
+    return tuple(sources[number - 1] for number in places)
 
 
 def _moved(marks: tuple[Mark, ...], left: tuple[Mark, ...], shift: int) -> tuple[Mark, ...]:

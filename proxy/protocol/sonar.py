@@ -101,7 +101,7 @@ def parse_sonar(body: object) -> SonarRequest:
     if search_mode == "sec":
         ignored.append("search_mode")
     stream_mode = fields.choice("stream_mode", STREAM_MODES) or "full"
-    return SonarRequest(replace(chat, ignored=tuple(ignored)), model, stream_mode)
+    return SonarRequest(replace(chat, ignored=tuple(ignored), keeps_marks=True), model, stream_mode)
 
 
 def _refuse_forms(fields: Fields) -> None:

@@ -129,7 +129,7 @@ class Relay:
         self._tried: set[int] = set()
         self._fresh = 0
         self._lines: set[str] = set(resumed.lines) if resumed else set()
-        self._finisher = Finisher(self._told)
+        self._finisher = self._new_finisher()
         if self._told and resumed:
             self.outcome.first_text_at = resumed.first_text_at or timezone.now()
             self.outcome.delivered = True
@@ -172,6 +172,9 @@ class Relay:
             async with asyncio.timeout(TERMINATE_SECONDS):
                 await web.terminate(self.plan.session, self._thread, self._answers)
 
+    def _new_finisher(self) -> Finisher:
+        return Finisher(self._told, keeps_marks=self.question.request.keeps_marks)
+
     async def _attempt(self) -> AsyncGenerator[list[Delta], None]:
         """One ask. The last list ends with `Done` or `Fault`."""
         opened = await self._ask()
@@ -182,7 +185,7 @@ class Relay:
         whole = False
         try:
             decoder, answer = SseDecoder(), WebAnswer(self.question.preference)
-            self._finisher = Finisher(self._told)
+            self._finisher = self._new_finisher()
             async for chunk in chunks:
                 deltas = [delta for record in decoder.feed(chunk) for delta in answer.read(record)]
                 if deltas and (deltas := self._finisher.pass_on(deltas)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import httpx
@@ -48,13 +49,13 @@ def error_of(response: httpx.Response) -> tuple[int, str, str | None]:
 
 @pytest.mark.parametrize("path", PATHS)
 def test_it_answers_plainly(who: Chatter, path: str) -> None:
-    answer = ask(who, f"Why? {say('It scatters. ✓')}", path)
+    answer = ask(who, f"Why? {say('It scatters[1]. ✓')}", path)
 
     assert answer.status_code == 200
     CHUNK.validate_json(answer.content, strict=True)
     body = answer.json()
     assert (body["object"], body["model"]) == ("chat.completion", "sonar-pro")
-    assert body["choices"][0]["message"]["content"] == "It scatters. ✓"
+    assert body["choices"][0]["message"]["content"] == "It scatters[1]. ✓"
     assert len(body["citations"]) == len(body["search_results"]) > 0
     assert body["usage"]["cost"]["total_cost"] == 0
     assert (body["sonde"]["model"], body["sonde"]["sandbox"]) == ("Sonar 2", True)
@@ -75,6 +76,23 @@ def test_it_streams_what_it_says_plainly(who: Chatter, mode: str) -> None:
     assert said == shown[-1]["choices"][0]["message"]["content"]
     assert said.strip() == plain["choices"][0]["message"]["content"]
     assert shown[-1]["citations"] == plain["citations"]
+
+
+def test_it_continues_the_thread_of_an_answer_with_marks(who: Chatter, sandbox: SandboxServer) -> None:
+    first = {"role": "user", "content": f"Why? {say('It scatters[1].')}"}
+    said = who.client.post(PATHS[0], json={"model": "sonar", "messages": [first]}).json()
+    answered = said["choices"][0]["message"]
+    messages = [
+        first,
+        {"role": "assistant", "content": answered["content"]},
+        {"role": "user", "content": "And?"},
+    ]
+
+    assert who.client.post(PATHS[0], json={"model": "sonar", "messages": messages}).status_code == 200
+
+    asks = sandbox.web_requests("/rest/sse/perplexity_ask")
+    followed = [json.loads(row["body"])["params"]["last_backend_uuid"] for row in asks]
+    assert sorted(bool(entry) for entry in followed) == [False, True]
 
 
 def test_it_thinks_where_the_model_s_name_says_so(who: Chatter, sandbox: SandboxServer) -> None:

@@ -39,9 +39,10 @@ def load(path_name: str) -> Sample:
 SAMPLES = [load(path.stem) for path in sorted(FOLDER.glob("*.sse"))]
 
 
-def read(pieces: Iterable[bytes], requested: str) -> list[Delta]:
+def read(pieces: Iterable[bytes], requested: str, *, keeps_marks: bool = False) -> list[Delta]:
     """All deltas of a stream that arrives in `pieces`, finished."""
-    decoder, answer, finisher = SseDecoder(), WebAnswer(requested), Finisher()
+    decoder, answer = SseDecoder(), WebAnswer(requested)
+    finisher = Finisher(keeps_marks=keeps_marks)
     deltas: list[Delta] = []
     for piece in pieces:
         for record in decoder.feed(piece):
