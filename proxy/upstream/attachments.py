@@ -114,7 +114,7 @@ async def _store(form: Form, file: Parcel) -> str:
                 body += chunk
                 if len(body) > LARGEST_RECEIPT:
                     break
-    except (HTTPError, CannotBeSent, TimeoutError):
+    except (HTTPError, *CannotBeSent, TimeoutError):
         raise failed("The storage of Perplexity cannot be reached.", final=False) from None
     return read_stored(form, answer.status_code, bytes(body))
 
