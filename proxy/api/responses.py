@@ -22,6 +22,7 @@ from portal.services.upstreams import uses_sandbox
 from portal.wire.errors import BadRequest, Problem
 from portal.wire.fields import fields_of
 from portal.wire.ids import parse_response_id, response_id
+from proxy.api.paging import is_backwards, limit_of
 from proxy.models.responses import ChatResponse
 from proxy.protocol.conversation import DROPPED_HEADER, Conversation
 from proxy.protocol.delta import Done
@@ -43,8 +44,6 @@ from proxy.services.responses import (
 )
 
 SANDBOX_HEADER = "x-sonde-sandbox"
-PAGE = 20
-LONGEST_PAGE = 100
 
 
 def create(call: Call, who: Principal) -> Reply:
@@ -90,13 +89,10 @@ def delete(call: Call, who: Principal) -> Answer:
 def input_items(call: Call, who: Principal) -> Answer:
     """A page of what was asked, the last item first unless `order=asc`."""
     row = _find(call, who)
-    order = call.query.get("order", "desc")
-    if order not in ("asc", "desc"):
-        raise BadRequest("order must be asc or desc", param="order")
     items, has_more = page_of_input(
         row,
-        _limit(call),
-        backwards=order == "desc",
+        limit_of(call),
+        backwards=is_backwards(call),
         after=call.query.get("after") or None,
         before=call.query.get("before") or None,
     )
@@ -167,11 +163,4 @@ def _starting_after(call: Call) -> int | None:
         return -1
     if not (text.isascii() and text.isdecimal() and len(text) <= 9):
         raise BadRequest("starting_after must be the number of an event", param="starting_after")
-    return int(text)
-
-
-def _limit(call: Call) -> int:
-    text = call.query.get("limit", str(PAGE))
-    if not (text.isascii() and text.isdecimal() and len(text) <= 3 and 1 <= int(text) <= LONGEST_PAGE):
-        raise BadRequest(f"limit must be a whole number from 1 to {LONGEST_PAGE}", param="limit")
     return int(text)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -15,8 +16,10 @@ from proxy.protocol.response_object import Json
 
 MOST_ITEMS = 10_000
 MOST_PARTS = 1_000
+CHARACTERS_PER_TOKEN = 4
 LONGEST_TEXT = 10_000_000
 """Characters: only a text that no prompt can take is longer, and that one has an error of its own."""
+_ALSO_SENT = ("instructions", "tools", "text")
 _MESSAGE = (None, "message", "input_message")
 _SKIPPED = frozenset(
     {
@@ -48,18 +51,30 @@ class InputItem:
 def read_input(body: Fields) -> tuple[InputItem, ...]:
     """The items of `input`, one of which speaks for the user. Raises BadRequest with param input."""
     value = body.values.get("input")
-    entries = [value] if isinstance(value, str) else body.items("input", most=MOST_ITEMS)
+    items = read_items(body, [value] if isinstance(value, str) else body.items("input", most=MOST_ITEMS))
+    if not any(_is_said(item) for item in items):
+        raise body.refuse("input", "is required: a string, or items with a user message that is not empty")
+    return items
+
+
+def read_items(body: Fields, entries: Sequence[object]) -> tuple[InputItem, ...]:
+    """The same, whoever speaks in them; none is no mistake."""
     read = [_item(body, at, entry) for at, entry in enumerate(entries)]
     items = tuple(item for item in read if item is not None)
     _check_ids(body, items)
-    if not any(_is_said(item) for item in items):
-        raise body.refuse("input", "is required: a string, or items with a user message that is not empty")
     return items
 
 
 def messages_of(items: Iterable[Json]) -> tuple[ChatMessage, ...]:
     """What stored items, of input and output alike, say in the prompt of a later response."""
     return tuple(message for item in items if (message := _message_of(item)) is not None)
+
+
+def count_input_tokens(body: Fields) -> int:
+    """An estimate of what a request's own words come to; what it continues is not among them."""
+    texts = [message.text for message in messages_of(item.data for item in read_input(body))]
+    said = [*texts, *(json.dumps(body.values[name]) for name in _ALSO_SENT if body.given(name))]
+    return sum(map(len, said)) // CHARACTERS_PER_TOKEN
 
 
 def _message_of(item: Json) -> ChatMessage | None:

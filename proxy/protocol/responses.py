@@ -42,7 +42,7 @@ IGNORED = (
     "top_logprobs",
 )
 """Known members (openai-compat §3.1) that change nothing here: told in the answer (SPEC 10.9)."""
-_PREFIXES: Mapping[str, Prefix] = {
+ID_PREFIXES: Mapping[str, Prefix] = {
     "message": "msg_",
     "function_call": "fc_",
     "function_call_output": "fco_",
@@ -105,7 +105,7 @@ class ResponsesRequest:
     def input_items(self, response_id: str) -> tuple[Json, ...]:
         """The items as they are stored and listed: each with an id, attachments as their markers."""
         return tuple(
-            {"id": item_id(_PREFIXES[item.data["type"]], response_id, f"in.{place}"), **item.data}
+            {"id": item_id(ID_PREFIXES[item.data["type"]], response_id, f"in.{place}"), **item.data}
             for place, item in enumerate(self.items)
         )
 
