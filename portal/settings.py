@@ -428,7 +428,7 @@ CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 20
 CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = False
 CELERY_BEAT_SCHEDULE = {
     "sweep": {"task": "research.sweep", "schedule": 1.0, "options": {"expires": 5, "queue": "drive"}},
-    "tidy": {"task": "research.tidy", "schedule": 3600.0, "options": {"expires": 600, "queue": "maint"}},
+    "tidy": {"task": "research.tidy", "schedule": 60.0, "options": {"expires": 60, "queue": "maint"}},
     "sweep-turns": {
         "task": "proxy.sweep_turns",
         "schedule": 5.0,

@@ -61,7 +61,7 @@ def sweep_due() -> None:
 def tidy() -> None:
     with _lane("tidy") as free:
         if free:
-            sweep.tidy()
+            sweep.tidy_due()
 
 
 def _work(kind: str, step: Callable[[], bool]) -> None:

@@ -127,7 +127,7 @@ class UserAdmin(KeptAdmin):
         )
         return None
 
-    @admin.action(description="Disable: keys and sessions stop at once")
+    @admin.action(description="Disable: keys, sessions and runs stop at once")
     def disable(self, request: HttpRequest, users: QuerySet[User]) -> None:
         self.for_each(request, users, lambda user: set_active(user, False, actor=who(request)), "disabled")
 

@@ -10,6 +10,7 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
+from django.dispatch import Signal
 
 from portal.models.teams import Membership, Team
 from portal.models.users import User
@@ -21,6 +22,9 @@ from portal.services.principal import Principal
 FIRST_EMAIL = "admin@localhost"
 FIRST_CREDITS = Decimal(1000)
 FIRST_TEAM = "Team"
+
+disabling = Signal()
+"""Sent with `user` and `actor` in the transaction that disables a user: whoever works for them stops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,7 @@ def ensure_first_admin(email: str = FIRST_EMAIL) -> tuple[User, str] | None:
 
 @transaction.atomic
 def set_active(user: User, active: bool, *, actor: Principal | None) -> bool:
-    """Disable a user, whose keys and sessions stop at once, or let them back in.
+    """Disable a user, whose keys, sessions and work stop at once, or let them back in.
 
     False when nothing was to do. Raises Invalid for one's own account.
     """
@@ -92,6 +96,8 @@ def set_active(user: User, active: bool, *, actor: Principal | None) -> bool:
     if not User.objects.filter(pk=user.pk, is_active=not active).update(is_active=active):
         return False
     user.is_active = active
+    if not active:
+        disabling.send(User, user=user, actor=actor)
     audit.record(actor, "user.enabled" if active else "user.disabled", f"user:{user.pk}", email=user.email)
     return True
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from uuid import UUID
 
 from django.db import transaction
 from django.utils import timezone
 
+from portal.models.users import User
 from portal.services import audit
 from portal.services.principal import Principal
 from portal.services.queue import ring_after_commit
@@ -35,7 +37,15 @@ def cancel_any_run(who: Principal, run_id: UUID) -> Run:
     return stop_run(who, run)
 
 
-def stop_run(who: Principal, run: Run) -> Run:
+def stop_runs_of_disabled(sender: object, user: User, actor: Principal | None, **signal: object) -> None:
+    """Nobody is left who could read what they find."""
+    for run in Run.objects.filter(user_id=user.pk, completed_at=None, cancel_requested_at=None):
+        with suppress(BadRequest):  # it has ended meanwhile
+            stop_run(actor, run)
+
+
+def stop_run(who: Principal | None, run: Run) -> Run:
+    """`who` is None for a command. Raises BadRequest when the run has already ended."""
     if run.is_terminal:
         raise BadRequest("the run is already terminal", param=None)
     if run.cancel_requested_at is None:

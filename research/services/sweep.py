@@ -8,16 +8,19 @@ from __future__ import annotations
 from datetime import timedelta
 
 from django.conf import settings
+from django.contrib.sessions.models import Session
 from django.db import transaction
 from django.utils import timezone
 
 from portal.models.system import Heartbeat, RateWindow
 from portal.services.queue import ring
+from proxy.services import duties
 from research.models.reports import Report, RunEvent
 from research.models.runs import Run
 from research.services import advance, watch
 
 BATCH = 200
+TIDY, TIDY_EVERY, TIDY_LEASE = "tidy", timedelta(hours=1), timedelta(minutes=30)
 WORK = {
     "research.submit": advance.due_to_submit,
     "research.stop": advance.due_to_stop,
@@ -35,13 +38,23 @@ def sweep() -> None:
             ring(task)
 
 
+def tidy_due() -> None:
+    """Tidy once an hour, by a row: however often the portal starts, and however many beats ask."""
+    until = duties.claim(TIDY, TIDY_EVERY, TIDY_LEASE)
+    if until is not None:
+        tidy()
+        duties.finish(TIDY, until, TIDY_EVERY)
+
+
 def tidy() -> int:
-    """Retention: hide runs older than RETENTION_DAYS and drop their reports, in batches.
+    """Clear away what is past: counts of requests, sessions that expired, and by RETENTION_DAYS old runs,
+    which are hidden and lose their reports, in batches.
 
     The row, its idempotency key and its ledger entries stay. Returns how many were hidden.
     """
     now = timezone.now()
     RateWindow.objects.filter(starts_at__lt=now - timedelta(days=2)).delete()
+    Session.objects.filter(expire_date__lt=now).delete()
     if not settings.RETENTION_DAYS:
         return 0
     before, total = now - timedelta(days=settings.RETENTION_DAYS), 0
