@@ -12,7 +12,7 @@ from portal.api.lean import Answer, Call, KeyRoute, Later, Reply
 from portal.api.streaming import Stream
 from portal.models.keys import Scope
 from portal.services.principal import Principal
-from proxy.api.chat import DOOR, headers_of
+from proxy.api.chat import DOOR, LARGEST_REQUEST, headers_of
 from proxy.protocol.chat_stream import our_member
 from proxy.protocol.delta import Done
 from proxy.protocol.sonar import parse_sonar
@@ -76,6 +76,7 @@ def _end(relay: Relay, done: Done) -> SonarEnd:
 
 
 routes = tuple(
-    KeyRoute("POST", path, Scope.CHAT.value, complete) for path in ("/chat/completions", "/v1/sonar")
+    KeyRoute("POST", path, Scope.CHAT.value, complete, LARGEST_REQUEST)
+    for path in ("/chat/completions", "/v1/sonar")
 )
 """`/v1/chat/completions` stays OpenAI's."""
