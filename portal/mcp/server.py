@@ -110,7 +110,7 @@ class Serving:
 
 
 async def _name_the_method(ctx: Context, call_next: CallNext) -> HandlerResult:
-    """`Method not found: foo/bar`, as the seed says it; the SDK leaves the name out (mcp-deep-research §5)."""
+    """`Method not found: foo/bar`, with the name that the SDK leaves out (mcp-deep-research §5)."""
     try:
         return await call_next(ctx)
     except MCPError as error:
