@@ -33,6 +33,8 @@ from portal.wire.redact import redact
 from portal.wire.version import VERSION
 from proxy.models.accounts import WebAccount
 from proxy.services.accounts import pool
+from research.backends.table import is_set_up
+from research.models.presets import Preset
 
 PATIENCE = 5.0
 """Seconds any answer may take."""
@@ -189,13 +191,23 @@ def upstream() -> Findings:
     for row in Credential.objects.exclude(problem=""):
         if getattr(settings, row.name, "") and not upstreams.uses_sandbox():
             yield Verdict.WRONG, f"{row.name} {row.problem}"
+    if not any(is_set_up(name) for name in _backends()):
+        yield Verdict.HINT, "no run can be answered"
+    if upstreams.responses_api() and "responses" not in _backends():
+        yield Verdict.HINT, "RESPONSES_BACKEND_URL is never asked: name responses in RESEARCH_BACKENDS"
     api = upstreams.perplexity_api()
     if api is None:
-        yield Verdict.HINT, "no run can be answered"
-    elif api.sandbox and not (settings.CLUSTER or _occupied()):
+        return
+    if api.sandbox and not (settings.CLUSTER or _occupied()):
         yield Verdict.HINT, "the sandbox runs while the portal does"
     else:
         yield from _judge_upstream(api)
+
+
+def _backends() -> set[str]:
+    """Every backend that a run may be sent to."""
+    lists = Preset.objects.filter(enabled=True).values_list("backends", flat=True)
+    return {*settings.RESEARCH_BACKENDS, *(name for names in lists for name in names)}
 
 
 def web_sessions() -> Findings:

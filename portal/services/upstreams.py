@@ -61,6 +61,17 @@ def perplexity_api() -> Upstream | None:
     return Upstream(settings.PERPLEXITY_BASE_URL, key) if key else None
 
 
+def responses_api() -> Upstream | None:
+    """The operator's own Responses endpoint, `/responses` follows; None without one, or in the sandbox.
+
+    It is trusted as configuration is: it may stand in a private network.
+    """
+    url = settings.RESPONSES_BACKEND_URL
+    if not url or uses_sandbox():
+        return None
+    return Upstream(url if urlsplit(url).path else f"{url}/v1", settings.RESPONSES_BACKEND_KEY)
+
+
 def perplexity_web() -> WebUpstream | None:
     """Where chat goes now; None before the sandbox has started."""
     return sandbox_web() if uses_sandbox() else live_web()
@@ -82,12 +93,26 @@ def describe() -> str:
         return "sandbox: answers are simulated; set PERPLEXITY_API_KEY for real research"
     row = credentials.find(credentials.PERPLEXITY_API_KEY)
     if row is None:
-        return "none: set PERPLEXITY_API_KEY; until then every run fails"
+        return _without_key()
     said = f"the key …{row.hint} is {row.standing}" if row.sealed else "there is no usable key"
     # Nobody needs to know what was said of a variable that has gone since.
     concerns = row.problem and (settings.PERPLEXITY_API_KEY or not row.sealed)
     problem = f"; PERPLEXITY_API_KEY {row.problem}" if concerns else ""
     return f"{settings.PERPLEXITY_BASE_URL}: {said}{problem}"
+
+
+def _without_key() -> str:
+    """Who else can answer a run, where there is no key."""
+    others = ["Perplexity web sessions"] if settings.PPLX_COOKIE or _has_source() else []
+    others += [_host(settings.RESPONSES_BACKEND_URL)] if settings.RESPONSES_BACKEND_URL else []
+    if others:
+        return f"{' and '.join(others)}; there is no PERPLEXITY_API_KEY"
+    return "none: set PERPLEXITY_API_KEY or PPLX_COOKIE; until then every run fails"
+
+
+def _host(url: str) -> str:
+    """Of an address only what may be shown: it might hold a password."""
+    return urlsplit(url).hostname or ""
 
 
 def uses_sandbox() -> bool:
@@ -110,12 +135,12 @@ def expects_sandbox() -> bool:
 
 
 def is_configured() -> bool:
-    given = settings.PERPLEXITY_API_KEY or settings.PPLX_COOKIE
-    return (
-        bool(given)
-        or credentials.find(credentials.PERPLEXITY_API_KEY) is not None
-        or any(has_credential() for has_credential in _sources)
-    )
+    given = settings.PERPLEXITY_API_KEY or settings.PPLX_COOKIE or settings.RESPONSES_BACKEND_URL
+    return bool(given) or credentials.find(credentials.PERPLEXITY_API_KEY) is not None or _has_source()
+
+
+def _has_source() -> bool:
+    return any(has_credential() for has_credential in _sources)
 
 
 def serves_sandbox() -> bool:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from django.conf import settings
+
 from portal.services.sealing import SealError
-from portal.services.upstreams import perplexity_api, uses_sandbox
+from portal.services.upstreams import perplexity_api, responses_api, uses_sandbox
 from proxy.services.accounts import pool
 from research.backends.agent import AgentBackend
 from research.backends.base import Backend
+from research.backends.responses import ResponsesBackend
 from research.backends.sonar import SonarBackend, SonarSdkBackend
 from research.backends.web import WebBackend
 from research.models.backends import BackendPolicy
@@ -34,11 +37,19 @@ def _web() -> Backend | Refused:
     return WebBackend(uses_sandbox())
 
 
+def _responses() -> Backend | Refused:
+    upstream = responses_api()
+    if upstream is None:
+        return Refused(Fault.ABSENT, "No Responses endpoint is configured: set RESPONSES_BACKEND_URL.")
+    return ResponsesBackend(upstream.base_url, upstream.key, settings.RESPONSES_BACKEND_MODEL)
+
+
 BACKENDS: dict[str, Callable[[], Backend | Refused]] = {
     "agent": partial(_of_api, AgentBackend),
     "sonar": partial(_of_api, SonarBackend),
     "sonar-sdk": partial(_of_api, SonarSdkBackend),
     "web": _web,
+    "responses": _responses,
 }
 
 

@@ -136,3 +136,23 @@ def test_it_expects_at_once_what_the_settings_say(settings: Settings) -> None:
     for told in ("sandbox", "live", "sandbox"):
         settings.SONDE_UPSTREAM = told
         assert upstreams.expects_sandbox() is (told == "sandbox")
+
+
+def test_it_counts_a_responses_endpoint_as_an_upstream(settings: Settings) -> None:
+    settings.RESPONSES_BACKEND_URL = "http://me:secret@10.0.0.7:8000"
+    settings.RESPONSES_BACKEND_KEY = "sonde_key"
+
+    assert upstreams.responses_api() == upstreams.Upstream("http://me:secret@10.0.0.7:8000/v1", "sonde_key")
+    assert upstreams.describe() == "10.0.0.7; there is no PERPLEXITY_API_KEY"
+
+
+def test_it_asks_no_endpoint_in_a_portal_that_is_told_to_simulate(settings: Settings) -> None:
+    settings.RESPONSES_BACKEND_URL, settings.SONDE_UPSTREAM = "https://api.example/v1", "sandbox"
+
+    assert upstreams.responses_api() is None
+
+
+def test_it_says_that_web_sessions_can_answer(settings: Settings) -> None:
+    settings.PPLX_COOKIE = "session"
+
+    assert upstreams.describe() == "Perplexity web sessions; there is no PERPLEXITY_API_KEY"
