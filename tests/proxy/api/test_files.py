@@ -230,7 +230,7 @@ async def endless() -> AsyncIterator[bytes]:
 
 
 async def halting() -> AsyncIterator[bytes]:
-    yield HEAD + bytes(2 * 1024 * 1024)
+    yield HEAD + bytes(1000)
     await asyncio.Event().wait()
 
 
