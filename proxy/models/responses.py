@@ -133,15 +133,13 @@ class ChatResponse(models.Model):
 class ResponseEvents(models.Model):
     """Events `first` to `last` of a response, written together before any of them is sent.
 
-    `data` are their records as they go out, so that each replay is the same to the byte. `came` are the
-    deltas they were made of: whoever takes the response over makes the same stream of them again.
+    `data` are their records as they go out, so that each replay is the same to the byte.
     """
 
     response = models.ForeignKey(ChatResponse, on_delete=models.CASCADE, related_name="+", db_index=False)
     first = models.PositiveIntegerField()
     last = models.PositiveIntegerField()
     data = models.TextField()
-    came = models.TextField(blank=True)
 
     class Meta:
         app_label = "proxy"
