@@ -6,9 +6,11 @@ import { showTimes } from "./times.js";
 
 const WITHOUT_SOCKET = 3000;
 const SAFETY_NET = 20_000;
+const PATIENCE = 10_000;
 
 const run = document.getElementById("run");
 const said = document.getElementById("run-said");
+const away = document.getElementById("run-away");
 const part = (name) => run.querySelector(`[data-part="${name}"]`);
 
 let seq = Number(run.dataset.seq);
@@ -16,6 +18,7 @@ let live = run.dataset.live === "yes";
 let asking = false;
 let askAgain = false;
 let asked = Date.now();
+let unanswered = 0;
 
 function put(place, html) {
   if (place.innerHTML.trim() !== html.trim()) place.innerHTML = html;
@@ -68,17 +71,28 @@ async function ask() {
   asking = true;
   asked = Date.now();
   try {
-    const answer = await fetch(`${run.dataset.changes}?after=${seq}`, { headers: { accept: "application/json" } });
+    const answer = await fetch(`${run.dataset.changes}?after=${seq}`, {
+      headers: { accept: "application/json" },
+      signal: AbortSignal.timeout(PATIENCE),
+    });
+    unanswered = answer.status >= 500 ? unanswered + 1 : 0;
     if (answer.redirected || answer.status === 404) location.reload(); // logged out, or deleted
     else if (answer.ok) apply(await answer.json());
   } catch {
-    // No network: the next sign or tick asks again.
+    unanswered += 1; // no network: the next sign or tick asks again
   }
+  showWhetherAway();
   asking = false;
   if (askAgain) {
     askAgain = false;
     ask();
   }
+}
+
+// One lost answer is nothing to tell. The run goes on without us, so it only says that this page is behind.
+function showWhetherAway() {
+  const text = unanswered >= 2 ? away.dataset.text : "";
+  if (away.textContent !== text) away.textContent = text;
 }
 
 // The clock ticks here; the server says where it stands.

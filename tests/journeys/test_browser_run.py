@@ -144,6 +144,25 @@ def test_it_needs_no_single_hint(person: Person) -> None:
     expect_report(page)
 
 
+def test_it_says_that_the_portal_is_away_and_catches_up_when_it_is_back(person: Person) -> None:
+    page, sockets = on_a_thread(person, person.asks("What is granite? [sandbox:duration=4]"), let=1)
+    page.evaluate(STAYED)
+    expect(page.locator(".gauge")).to_be_visible()
+    notice = page.locator("#run-away")
+    expect(notice).to_be_hidden()
+
+    page.route("**/live?after=*", lambda route: route.abort("connectionrefused"))
+    sockets[0].close(code=1012)
+    expect(notice).to_contain_text("The portal does not answer just now.")
+    page.unroute("**/live?after=*")
+
+    expect_report(page)
+    expect(notice).to_be_hidden()
+    assert page.evaluate("window.stayed")
+    # The browser's own word on each refused request.
+    person.said[:] = [line for line in person.said if "ERR_CONNECTION_REFUSED" not in line]
+
+
 def test_it_stops_a_run_after_asking_once_more(person: Person) -> None:
     page = person.opens(person.asks("How deep is the sea? [sandbox:stuck]", preset="30m"))
     page.evaluate(STAYED)
