@@ -13,6 +13,7 @@ from proxy.services import (
     continuity,
     discovery,
     files,
+    forgetting,
     keepalive,
     quota,
     responses,
@@ -26,6 +27,7 @@ def care() -> None:
     keepalive.check_due()
     alerts.send_due()
     quota.read_due()
+    forgetting.forget_due()
 
 
 @shared_task(name="proxy.sweep_turns")

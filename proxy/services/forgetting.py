@@ -7,7 +7,7 @@ from collections.abc import Collection
 from datetime import timedelta
 from uuid import UUID
 
-from django.db.models import F
+from django.db.models import F, Q
 from django.utils import timezone
 
 from portal.services import network, sealing
@@ -29,9 +29,9 @@ _DONE = frozenset({FaultKind.FORBIDDEN, FaultKind.REJECTED})
 """The upstream has no such thread, or none that it would delete."""
 
 
-def forget(researches: Collection[UUID]) -> None:
-    """Have these deleted. It holds once the caller's transaction does."""
-    waiting = DeepResearch.objects.filter(pk__in=researches, forget_at=None)
+def forget(keys: Collection[UUID]) -> None:
+    """Have the researches of these keys deleted. It holds once the caller's transaction does."""
+    waiting = DeepResearch.objects.filter(key__in=keys, forget_at=None)
     if waiting.update(forget_at=timezone.now()):
         ring_after_commit(CARE)
 
@@ -55,9 +55,14 @@ def forget_due() -> int:
 
 
 def _claim() -> list[DeepResearch]:
-    """Those whose deletion this process now has the work of; it is due again when the process dies."""
+    """Those whose deletion this process now has the work of; it is due again when the process dies.
+
+    What still runs is stopped first, by others.
+    """
     now = timezone.now()
-    due = DeepResearch.objects.select_related("account").filter(forget_at__lte=now).order_by("forget_at")
+    is_over = Q(held_until=None) | Q(held_until__lte=now)
+    due = DeepResearch.objects.select_related("account").filter(is_over, forget_at__lte=now)
+    due = due.order_by("forget_at")
     return [
         row
         for row in due[:AT_ONCE]

@@ -18,6 +18,7 @@ from proxy.services import duties
 from research.models.reports import Report, RunEvent
 from research.models.runs import Run
 from research.services import advance, watch
+from research.services.threads import forget_threads
 
 BATCH = 200
 TIDY, TIDY_EVERY, TIDY_LEASE = "tidy", timedelta(hours=1), timedelta(minutes=30)
@@ -69,6 +70,7 @@ def _hide_batch(before: object) -> int:
         batch = list(old.values_list("pk", flat=True)[:BATCH])
         Report.objects.filter(run__in=batch).delete()
         RunEvent.objects.filter(run__in=batch).delete()
+        forget_threads(batch)
         Run.objects.filter(pk__in=batch).update(
             hidden_at=timezone.now(), question="", title="", options={}, metadata={}, progress={}
         )

@@ -14,12 +14,15 @@ from portal.services import ledger
 from portal.services.principal import Principal
 from proxy.models.accounts import WebAccount
 from proxy.models.research import DeepResearch
+from proxy.services import forgetting
 from proxy.services.accounts import open_turns
 from research.models.backends import BackendPolicy
 from research.models.runs import Run
 from research.protocol.outcome import Options
 from research.protocol.states import State
+from research.services import sweep
 from research.services.cancel import cancel_run
+from research.services.threads import forget_threads
 from tests.proxy.accounts import account
 from tests.research.driving import drive, drive_to, step
 from tests.research.people import ask, somebody
@@ -365,3 +368,41 @@ def test_it_names_the_options_that_a_session_cannot_express(sandbox: SandboxServ
     params = sandbox.web_entries()[0]["body"]["params"]
     assert (params["sources"], params["language"]) == (["scholar"], "de")
     assert (params["search_recency_filter"], params["is_incognito"]) == ("WEEK", True)
+
+
+def test_it_deletes_the_thread_when_the_run_is_gone(
+    sandbox: SandboxServer, who: Principal, settings: Settings
+) -> None:
+    account()
+    run = drive(ask(who, QUESTION))
+    settings.RETENTION_DAYS = 7
+    Run.objects.filter(pk=run.pk).update(completed_at=timezone.now() - timedelta(days=8))
+    assert sweep.tidy() == 1
+    assert forgetting.forget_due() == 1
+    assert sandbox.web_entries()[0]["deleted_at"] is not None
+    assert not DeepResearch.objects.exists()
+
+
+def test_it_deletes_no_thread_that_still_runs(sandbox: SandboxServer, who: Principal) -> None:
+    account()
+    run = drive_to(ask(who, f"{QUESTION} [sandbox:stuck]"), State.RUNNING)
+    forget_threads([run.pk])
+    assert forgetting.forget_due() == 0
+    cancel_run(who, run.pk)
+    drive(run)
+    assert forgetting.forget_due() == 1
+    assert sandbox.web_entries()[0]["deleted_at"] is not None
+
+
+def test_it_tries_again_to_delete_what_could_not_be_deleted(sandbox: SandboxServer, who: Principal) -> None:
+    account()
+    run = drive(ask(who, QUESTION))
+    forget_threads([run.pk])
+    sandbox.fail_next("server-error", phase="delete", api="web")
+    assert forgetting.forget_due() == 0
+    row = DeepResearch.objects.get(key=run.upstream_key)
+    assert row.forget_tries == 1
+    assert row.forget_at is not None
+    assert row.forget_at > timezone.now()
+    DeepResearch.objects.update(forget_at=timezone.now())
+    assert forgetting.forget_due() == 1
