@@ -1,6 +1,6 @@
 """Files come in piece by piece, are read the same way, and go: by their owner, or when their time is over.
 
-They are rows (docs/decisions/0017): what one process took, every other can read, a deletion takes the
+They are rows (docs/decisions/0019): what one process took, every other can read, a deletion takes the
 bytes along, and there is no path that a name could lead out of. An upload that ends half way, however
 that comes, leaves a file that is not `ready`: it is there for nobody, and tidied away.
 """
