@@ -15,10 +15,11 @@ from portal.api import health
 from portal.api.handler import envelope, internal_error, is_api, nothing_here
 from portal.api.lean import Doors
 from portal.wire.errors import BadRequest, Forbidden
-from proxy.api import chat, files, models
+from proxy.api import chat, conversations, files, models
 from proxy.api import sonar as sync_sonar
 from proxy.services import health as proxy_health
 from research.api import doors as research
+from research.api import front
 from research.api import sonar as async_sonar
 
 pool = health.Feature(proxy_health.is_well, proxy_health.details)
@@ -28,7 +29,9 @@ doors = Doors(
         *chat.routes,
         *models.routes,
         *files.routes,
+        *conversations.routes,
         *sync_sonar.routes,
+        *front.routes,
         *research.routes,
         *async_sonar.routes,
     )

@@ -95,9 +95,7 @@ def parse_run_request(body: Fields, headers: Mapping[str, str]) -> RunRequest:
 
 
 def _refuse_modes(body: Fields) -> None:
-    """A run is always in the background, stored, and polled."""
-    if body.flag("stream"):
-        raise BadRequest("streaming is not supported", param="stream")
+    """A run is always in the background, and stored: a stream only looks on."""
     if body.flag("background") is False:
         raise body.refuse("background", "must be true: research always runs in the background")
     if body.flag("store") is False:

@@ -43,12 +43,6 @@ def test_it_keeps_every_key_in_its_place_while_a_run_goes_on(who: Caller) -> Non
     assert (before["id"], before["created_at"]) == (after["id"], after["created_at"])
 
 
-def test_it_does_not_stream(who: Caller) -> None:
-    response = who.client.get(f"/v1/responses/{who.start()}?stream=true&starting_after=0")
-    assert response.status_code == 400
-    assert response.json()["error"]["param"] == "stream"
-
-
 @pytest.mark.parametrize("path", PATHS)
 def test_it_answers_malformed_ids_like_unknown_ones(who: Caller, path: str) -> None:
     unknown = who.client.get("/v1/agent/resp_" + "1" * 32)

@@ -11,13 +11,14 @@ from django.utils import timezone
 from portal.models.keys import ApiKey
 from portal.services import keys
 from portal.urls import doors
-from research.api.doors import routes
+from research.api import doors as research
+from research.api import front
 from tests.api_client import Client
 from tests.research.api.callers import Caller, caller, end
 
 pytestmark = pytest.mark.django_db(transaction=True)
 UNKNOWN = "resp_" + "0" * 32
-EVERY = [(route.method, route.path) for route in routes]
+EVERY = [(route.method, route.path) for route in (*research.routes, *front.routes)]
 OF_ONE_RUN = [(method, path) for method, path in EVERY if "{id}" in path]
 
 
@@ -32,8 +33,8 @@ def call(client: Client, method: str, path: str, run: str = UNKNOWN) -> httpx.Re
 
 
 def test_it_looks_at_every_route() -> None:
-    assert len(EVERY) == 7
-    assert len(OF_ONE_RUN) == 4
+    assert len(EVERY) == 11
+    assert len(OF_ONE_RUN) == 6
 
 
 def shown(response: httpx.Response) -> tuple[int, list[tuple[str, str]], bytes]:
@@ -66,7 +67,7 @@ def test_it_wants_a_key_at_every_door(key: str | None) -> None:
 
 
 def test_it_wants_the_scope_at_every_door() -> None:
-    client = caller(scopes=["chat", "files", "mcp"]).client
+    client = caller(scopes=["files", "mcp"]).client
     for method, path in EVERY:
         response = call(client, method, path)
         assert response.status_code == 403, path

@@ -32,8 +32,6 @@ def parse(body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> 
         ({"input": "x" * 100_001}, "input", "input must be at most 100,000 characters"),
         ({"input": "a\0b"}, "input", "input must not contain NUL characters"),
         ({"input": "\udc00"}, "input", "input is not valid Unicode: it contains a lone surrogate"),
-        ({"stream": True}, "stream", "streaming is not supported"),
-        ({"stream": "yes"}, "stream", "stream must be true or false"),
         (
             {"background": False},
             "background",
@@ -130,7 +128,7 @@ def test_it_takes_null_for_unsaid(name: str) -> None:
     assert parse({name: None}) == RunRequest("Why?")
 
 
-@pytest.mark.parametrize("body", [{"background": True}, {"store": True}, {"stream": False}])
+@pytest.mark.parametrize("body", [{"background": True}, {"store": True}, {"stream": True}])
 def test_it_takes_what_it_does_anyway(body: dict[str, Any]) -> None:
     assert parse(body) == RunRequest("Why?")
 

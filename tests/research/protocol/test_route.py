@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from portal.wire.errors import BadRequest
 from portal.wire.fields import Fields
-from research.protocol.route import check_research, is_research
+from research.protocol.route import engine_of
 
 
 @pytest.mark.parametrize(
@@ -14,27 +13,31 @@ from research.protocol.route import check_research, is_research
     [
         {"preset": "high"},
         {"effort": "low"},
+        {"preset": "no such preset"},
+        {"preset": 7},
         {"preset": "high", "model": "zai/glm-5.1"},
+        {"effort": "high", "stream": True},
         {"model": "sonar-deep-research"},
-        {"model": "deep-research"},
+        {"model": " deep-research "},
         {"model": "default"},
     ],
 )
-def test_it_knows_research(body: dict[str, Any]) -> None:
-    assert is_research(Fields(body))
+def test_it_sends_research_to_research(body: dict[str, Any]) -> None:
+    assert engine_of(Fields(body)) == "research"
 
 
 @pytest.mark.parametrize(
-    ("body", "code"),
+    "body",
     [
-        ({}, None),
-        ({"preset": None, "effort": None}, None),
-        ({"model": "gpt-5"}, "model_not_found"),
-        ({"model": ["default"]}, "model_not_found"),
-        ({"model": 7}, "model_not_found"),
+        {},
+        {"preset": None, "effort": None},
+        {"model": "gpt-5"},
+        {"model": None},
+        {"model": ["default"]},
+        {"model": 7},
+        {"model": "Default"},
+        {"input": "deep-research", "reasoning": {"effort": "high"}},
     ],
 )
-def test_it_says_that_chat_is_not_served_yet(body: dict[str, Any], code: str | None) -> None:
-    with pytest.raises(BadRequest, match="Chat models are not served here yet") as caught:
-        check_research(Fields(body))
-    assert (caught.value.param, caught.value.code) == ("model", code)
+def test_it_sends_everything_else_to_chat(body: dict[str, Any]) -> None:
+    assert engine_of(Fields(body)) == "chat"
