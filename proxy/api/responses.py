@@ -24,13 +24,14 @@ from portal.wire.fields import fields_of
 from portal.wire.ids import parse_response_id, response_id
 from proxy.api.paging import is_backwards, limit_of
 from proxy.models.responses import ChatResponse
-from proxy.protocol.conversation import DROPPED_HEADER, Conversation
+from proxy.protocol.conversation import DROPPED_HEADER
 from proxy.protocol.delta import Done
+from proxy.protocol.functions import EXPERIMENTAL, EXPERIMENTAL_HEADER
 from proxy.protocol.response_object import deleted, list_page
 from proxy.protocol.responses import parse_responses
 from proxy.protocol.responses_stream import Event, interrupted
 from proxy.queries import find_response
-from proxy.services.chat import ChatPlan
+from proxy.services.chat import ChatPlan, Question
 from proxy.services.relay import Relay
 from proxy.services.response_making import Making
 from proxy.services.response_tail import tail
@@ -52,12 +53,12 @@ def create(call: Call, who: Principal) -> Reply:
     request = parse_responses(fields_of(call.json()).values, default_model=settings.DEFAULT_MODEL)
     if request.background:
         queued = queue_response(who, request)
-        headers = _headers(queued.question.conversation, None)
+        headers = _headers(queued.question, None)
         if request.stream:
             return Stream(partial(tail, queued.row.pk), interrupted, headers)
         return answer_json(queued.row.body, headers=headers)
     opened = open_response(who, request)
-    headers = _headers(opened.question.conversation, opened.plan)
+    headers = _headers(opened.question, opened.plan)
     relay = _relay(opened, streams=request.stream)
     if request.stream:
         return Stream(partial(_pieces, relay, opened.making), partial(_last_words, opened.making), headers)
@@ -110,7 +111,11 @@ def _id(call: Call) -> UUID | None:
 
 
 def _relay(opened: Opened, *, streams: bool) -> Relay:
-    return Relay(opened.question, opened.plan, streams=streams, take=opened.take, ending=opened.making)
+    making = opened.making
+    streams = streams and making.judge is None
+    return Relay(
+        opened.question, opened.plan, streams=streams, take=opened.take, ending=making, judge=making.judge
+    )
 
 
 async def _pieces(relay: Relay, making: Making) -> AsyncGenerator[bytes, None]:
@@ -142,10 +147,12 @@ def _encoded(events: Iterable[Event]) -> bytes:
     return b"".join(event.encode() for event in events)
 
 
-def _headers(conversation: Conversation, plan: ChatPlan | None) -> Mapping[str, str]:
+def _headers(question: Question, plan: ChatPlan | None) -> Mapping[str, str]:
     headers: dict[str, str] = {}
-    if dropped := conversation.dropped.header:
+    if dropped := question.conversation.dropped.header:
         headers[DROPPED_HEADER] = dropped
+    if question.request.bridge:
+        headers[EXPERIMENTAL_HEADER] = EXPERIMENTAL
     if plan.session.upstream.sandbox if plan else uses_sandbox():
         headers[SANDBOX_HEADER] = "true"
     return headers

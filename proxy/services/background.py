@@ -35,7 +35,8 @@ from proxy.models.responses import ChatResponse
 from proxy.protocol.delta import Delta, Text, Thread, ThreadKnown
 from proxy.protocol.response_object import frame
 from proxy.protocol.responses_stream import Event, ResponseStream
-from proxy.services.chat import Busy, ChatPlan, Question, place_turn, plan_again
+from proxy.services.bridge import Judge
+from proxy.services.chat import Busy, ChatPlan, Question, judge_of, place_turn, plan_again
 from proxy.services.leases import lease_end
 from proxy.services.relay import Relay, Resumed
 from proxy.services.response_making import end_stream
@@ -74,6 +75,8 @@ class Draft:
     response_id: UUID
     claimed_at: datetime
     stream: ResponseStream
+    judge: Judge | None = None
+    """With function tools: nothing of the answer is told before it was judged."""
     first_text_at: datetime | None = None
     thread: Thread | None = None
     """Known since the last write."""
@@ -100,7 +103,7 @@ class Draft:
                 self.first_text_at = self.first_text_at or timezone.now()
             elif isinstance(delta, ThreadKnown):
                 self.thread = delta.thread
-        events = self.stream.feed(deltas)
+        events = self.stream.feed([] if self.judge else deltas)
         if events or self.thread:
             self.waiting.append(events)
 
@@ -126,8 +129,9 @@ class Draft:
             raise Superseded
         if self._last is None:
             told = [event for events in self._take() for event in events]
-            self._last = [*told, *end_stream(self.stream, plan, last, outcome, settled)]
-        write_end(self.response_id, self.stream.response, self._last, outcome.text.strip())
+            self._last = [*told, *end_stream(self.stream, plan, last, outcome, settled, self.judge)]
+        text = "" if self.judge else outcome.text.strip()
+        write_end(self.response_id, self.stream.response, self._last, text)
 
     def _take(self) -> list[list[Event]]:
         """All that waits. The reader adds meanwhile; whoever takes has the turn's row locked."""
@@ -157,7 +161,13 @@ class Work:
     def relay(self) -> Relay:
         take: Callable[[], ChatPlan] = partial(place_turn, self.question)
         return Relay(
-            self.question, self.plan, streams=True, take=take, ending=self.draft, resumed=self.resumed
+            self.question,
+            self.plan,
+            streams=self.draft.judge is None,
+            take=take,
+            ending=self.draft,
+            resumed=self.resumed,
+            judge=self.draft.judge,
         )
 
 
@@ -210,7 +220,7 @@ def _begin(turn: ChatTurn, claimed_at: datetime) -> Work:
     if row.created_at < timezone.now() - PATIENCE:
         raise Unavailable("Nobody could answer in time.")
     question = question_of(row, turn)
-    draft = Draft(row.pk, claimed_at, stream_of(row), turn.first_token_at)
+    draft = Draft(row.pk, claimed_at, stream_of(row), judge_of(question), turn.first_token_at)
     thread = _thread_of(row)
     plan = plan_again(question, turn, turn.account) if turn.account else None
     if draft.stream.text and (plan is None or thread is None):

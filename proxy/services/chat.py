@@ -44,7 +44,7 @@ from proxy.services.accounts import (
     why_none,
 )
 from proxy.services.attachments import Enclosure, attached_to, enclose
-from proxy.services.bridge import conversation_of
+from proxy.services.bridge import Judge, conversation_of
 from proxy.services.catalog import find_model
 from proxy.services.continuity import Filing, Found
 from proxy.services.leases import lease_end
@@ -165,6 +165,12 @@ def prepare_chat(
         conversation_id,
         enclosed.enclosures,
     )
+
+
+def judge_of(question: Question) -> Judge | None:
+    """What the relay asks about the answer to a question with functions."""
+    bridge = question.request.bridge
+    return Judge(bridge, question.subject) if bridge else None
 
 
 def open_turn(question: Question) -> ChatPlan:

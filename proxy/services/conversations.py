@@ -13,8 +13,6 @@ from portal.services import audit
 from portal.services.principal import Principal
 from portal.wire.errors import BadRequest, NotFound
 from proxy.models.responses import ApiConversation, ConversationItem
-from proxy.protocol.chat_messages import ChatMessage
-from proxy.protocol.response_input import messages_of
 from proxy.protocol.response_object import Json
 from proxy.protocol.responses import ID_PREFIXES
 
@@ -78,10 +76,10 @@ def extend(conversation: ApiConversation, items: Sequence[Json], response_id: UU
         ConversationItem.objects.bulk_create(rows, ignore_conflicts=True)
 
 
-def history_of(conversation: ApiConversation) -> tuple[ChatMessage, ...]:
-    """What was said in it, in order."""
+def items_of(conversation: ApiConversation) -> list[Json]:
+    """What was said and called in it, in order."""
     items = conversation.items.order_by("-place").values_list("data", flat=True)[:MOST_ITEMS]
-    return messages_of(reversed(items))
+    return list(reversed(items))
 
 
 def page_of(

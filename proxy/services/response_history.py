@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import dataclass, field
 
 from portal.services.principal import Principal
 from portal.wire.errors import BadRequest, NotFound
 from portal.wire.ids import parse_response_id, response_id
 from proxy.models.responses import ChatResponse
-from proxy.protocol.chat_messages import ChatMessage
-from proxy.protocol.conversation import Role
+from proxy.protocol.response_functions import Past, from_said, functions_of, turns_of
 from proxy.protocol.responses import ResponsesRequest
 from proxy.queries import visible_responses
 from proxy.services import conversations
@@ -22,7 +20,7 @@ PARAM = "previous_response_id"
 class History:
     """`previous` is the id of the response before, "" without one."""
 
-    messages: tuple[ChatMessage, ...] = ()
+    past: Past = field(default_factory=Past)
     previous: str = ""
 
 
@@ -33,8 +31,12 @@ def history_for(who: Principal, request: ResponsesRequest) -> History:
     found = conversations.find(who, request.conversation) if request.conversation else None
     if found is None:
         return History()
-    last = found.last_response
-    return History(conversations.history_of(found), response_id(last) if last else "")
+    past = turns_of(conversations.items_of(found))
+    if found.last_response is None:
+        return History(Past(past))
+    last = visible_responses(who).filter(pk=found.last_response).first()
+    functions = functions_of(last.body["tools"]) if last else ()
+    return History(Past(past, functions), response_id(found.last_response))
 
 
 def _chain(who: Principal, previous: str) -> History:
@@ -44,5 +46,4 @@ def _chain(who: Principal, previous: str) -> History:
         raise NotFound("No response with this id exists.", param=PARAM, code="not_found")
     if row.status != ChatResponse.Status.COMPLETED:
         raise BadRequest(f"The previous response is {row.status}: only a completed one goes on.", param=PARAM)
-    messages = tuple(ChatMessage(cast(Role, role), text) for role, text in row.said)
-    return History(messages, previous)
+    return History(Past(from_said(row.said), functions_of(row.body["tools"])), previous)

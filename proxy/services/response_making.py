@@ -16,8 +16,10 @@ from django.utils import timezone
 
 from portal.wire.errors import Problem
 from proxy.protocol.delta import Delta, Reasoning, Source, Text
+from proxy.protocol.functions_answer import BridgeAnswer, Called
 from proxy.protocol.notices import appended, footer
 from proxy.protocol.responses_stream import Closing, Event, ResponseStream
+from proxy.services.bridge import Judge
 from proxy.services.chat import ChatPlan, Question
 from proxy.services.response_rows import write_end
 from proxy.services.settling import Outcome, Settled
@@ -31,27 +33,30 @@ class Making:
     stream: ResponseStream
     stored: bool
     keeps_events: bool
+    judge: Judge | None = None
+    """With function tools: nothing of the answer is told before it was judged."""
     _ending: list[Event] | None = None
     _is_open: bool = False
     _kept: list[Event] = field(default_factory=list)
 
     def feed(self, deltas: list[Delta]) -> list[Event]:
         """The events of one read. Nothing opens the stream before there is something to say."""
-        if not self._is_open and not any(isinstance(delta, Text | Reasoning) for delta in deltas):
+        if self.judge is None and not self._is_open and not any(map(_says_something, deltas)):
             return []
         self._is_open = True
-        return self._noted(self.stream.feed(deltas))
+        return self._noted(self.stream.feed([] if self.judge else deltas))
 
     def keep(self, plan: ChatPlan, last: list[Delta], outcome: Outcome, settled: Settled) -> None:
         """As `relay.Ending`: the last events, and the row."""
         self.end(plan, last, outcome, settled)
         if self.stored:
-            write_end(self.question.turn_id, self.stream.response, self._kept, outcome.text.strip())
+            text = "" if self.judge else outcome.text.strip()
+            write_end(self.question.turn_id, self.stream.response, self._kept, text)
 
     def end(self, plan: ChatPlan, last: list[Delta], outcome: Outcome, settled: Settled) -> list[Event]:
         """The last events: made once, whoever asks first."""
         if self._ending is None:
-            self._ending = self._noted(end_stream(self.stream, plan, last, outcome, settled))
+            self._ending = self._noted(end_stream(self.stream, plan, last, outcome, settled, self.judge))
         return self._ending
 
     def last_events(self, problem: Problem) -> list[Event]:
@@ -66,12 +71,25 @@ class Making:
         return events
 
 
+def _says_something(delta: Delta) -> bool:
+    return isinstance(delta, Text | Reasoning)
+
+
 def end_stream(
-    stream: ResponseStream, plan: ChatPlan, last: list[Delta], outcome: Outcome, settled: Settled
+    stream: ResponseStream,
+    plan: ChatPlan,
+    last: list[Delta],
+    outcome: Outcome,
+    settled: Settled,
+    judge: Judge | None = None,
 ) -> list[Event]:
     """The last events of an answer that is whole, has failed, or was left."""
+    if outcome.problem:
+        return stream.fail(outcome.problem)
     if outcome.done is None:
-        return stream.fail(outcome.problem) if outcome.problem else stream.cancel()
+        return stream.cancel()
+    if judge:
+        return _tell(stream, judge.answer, plan, settled)
     listed = footer(_footer_of(plan.question, outcome.done.sources))
     closing = Closing(
         int(timezone.now().timestamp()),
@@ -81,6 +99,13 @@ def end_stream(
         our_member(plan, settled),
     )
     return stream.feed(last) + stream.complete(closing)
+
+
+def _tell(stream: ResponseStream, answer: BridgeAnswer, plan: ChatPlan, settled: Settled) -> list[Event]:
+    """What the function bridge makes of an answer: without notices, footer and citations."""
+    told = stream.call(answer.calls) if isinstance(answer, Called) else stream.feed([Text(answer.text)])
+    closing = Closing(int(timezone.now().timestamp()), len(plan.query), sonde=our_member(plan, settled))
+    return told + stream.complete(closing)
 
 
 def our_member(plan: ChatPlan, settled: Settled) -> Mapping[str, Any]:

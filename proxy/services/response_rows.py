@@ -20,6 +20,9 @@ from proxy.models.responses import ChatResponse, ResponseEvents
 from proxy.protocol.chat import ChatRequest
 from proxy.protocol.conversation import Conversation
 from proxy.protocol.delta import Reasoning
+from proxy.protocol.functions import read_offer
+from proxy.protocol.functions_prompt import Bridge
+from proxy.protocol.response_functions import as_said, functions_of, turns_of
 from proxy.protocol.response_object import Head, Json, output_text
 from proxy.protocol.responses import ResponsesRequest
 from proxy.protocol.responses_stream import Event, ResponseStream
@@ -97,8 +100,31 @@ def prepared_of(question: Question, request: ResponsesRequest) -> Json:
         "language": asked.language,
         "sources_footer": footer,
         "ignored": list(asked.ignored),
+        "bridge": _prepared_bridge(asked.bridge, request),
         "conversation": msgspec.to_builtins(question.conversation),
     }
+
+
+def _prepared_bridge(bridge: Bridge | None, request: ResponsesRequest) -> Json | None:
+    if bridge is None:
+        return None
+    return {
+        "query": bridge.query,
+        "question": bridge.question,
+        "silenced": not request.functions,
+        "choice": request.tool_choice,
+        "parallel": request.parallel_tool_calls,
+    }
+
+
+def _bridge_of(row: ChatResponse) -> Bridge | None:
+    """The definitions are those that the object repeats."""
+    asked = row.prepared.get("bridge")
+    if asked is None:
+        return None
+    functions = functions_of(row.body["tools"])
+    offer = read_offer(functions, asked["choice"], "flat", parallel=asked["parallel"])
+    return Bridge(offer.silenced() if asked["silenced"] else offer, asked["query"], asked["question"])
 
 
 def question_of(row: ChatResponse, turn: ChatTurn) -> Question:
@@ -114,13 +140,14 @@ def question_of(row: ChatResponse, turn: ChatTurn) -> Question:
         language=asked["language"],
         sources_footer=asked["sources_footer"],
         ignored=tuple(asked["ignored"]),
+        bridge=_bridge_of(row),
     )
     return Question(
         turn.pk,
         Principal(turn.user_id, frozenset(), key_id=turn.key_id),
         request,
         conversation,
-        conversation.whole("input"),
+        request.bridge.query if request.bridge else conversation.whole("input"),
         find_model(request.model).model,
         turn.price,
         BACKGROUND,
@@ -151,7 +178,7 @@ def write_end(response_id: UUID, body: Json, events: Sequence[Event], answer: st
         return False
     said = row.said
     if body["status"] == "completed":
-        said = [*said, ["assistant", answer or output_text(body["output"])]]
+        said = [*said, *_answered(body["output"], answer)]
     if not rows.update(
         status=body["status"], body=body, said=said, prepared=None, thread="", completed_at=timezone.now()
     ):
@@ -160,6 +187,12 @@ def write_end(response_id: UUID, body: Json, events: Sequence[Event], answer: st
     if row.conversation is not None and body["status"] == "completed":
         conversations.extend(row.conversation, [*row.input_items, *body["output"]], row.pk)
     return True
+
+
+def _answered(output: Sequence[Json], answer: str) -> list[list[str]]:
+    """What was answered, as `said` keeps it: its calls, or its text."""
+    calls = [item for item in output if item["type"] == "function_call"]
+    return as_said(turns_of(calls)) if calls else [["assistant", answer or output_text(output)]]
 
 
 def end_with_turn(response_id: UUID, problem: Problem | None) -> None:

@@ -8,8 +8,8 @@ Money, limits and accounts are those of every chat: `chat.open_turn`, `relay`, `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -25,13 +25,13 @@ from portal.wire.errors import BadRequest, RateLimited
 from portal.wire.ids import response_id
 from proxy.models.chats import ChatTurn
 from proxy.models.responses import ApiConversation, ChatResponse
-from proxy.protocol.chat_messages import ChatMessage
+from proxy.protocol.response_functions import as_said, functions_of, read_bridge, turns_of
 from proxy.protocol.response_object import Head, Json, Status, frame
 from proxy.protocol.responses import ResponsesRequest
 from proxy.protocol.responses_stream import ResponseStream
 from proxy.queries import find_response
 from proxy.services import conversations
-from proxy.services.chat import Busy, ChatPlan, Question, open_turn, prepare_chat, queue_turn
+from proxy.services.chat import Busy, ChatPlan, Question, judge_of, open_turn, prepare_chat, queue_turn
 from proxy.services.response_history import History, history_for
 from proxy.services.response_making import Making
 from proxy.services.response_rows import BACKGROUND, DOOR, prepared_of, write_events
@@ -78,7 +78,11 @@ def open_response(who: Principal, request: ResponsesRequest) -> Opened:
     except Busy:
         plan = None
     making = Making(
-        asked.question, asked.stream, stored=request.store, keeps_events=request.store and request.stream
+        asked.question,
+        asked.stream,
+        stored=request.store,
+        keeps_events=request.store and request.stream,
+        judge=judge_of(asked.question),
     )
     return Opened(asked.question, making, plan, take)
 
@@ -160,12 +164,11 @@ def _stop(row: ChatResponse) -> bool:
 
 def _prepare(who: Principal, request: ResponsesRequest, door: str) -> Asked:
     """Every check that costs nothing; nothing is written."""
-    if request.functions:
-        raise BadRequest("Function tools are not supported here yet.", param="tools")
     history = history_for(who, request)
+    bridge = read_bridge(request, history.past)
     question = prepare_chat(
         who,
-        request.chat(history.messages),
+        replace(request.chat(history.past.messages), bridge=bridge),
         door,
         extra_instructions=request.format_instructions,
         param="input",
@@ -174,11 +177,19 @@ def _prepare(who: Principal, request: ResponsesRequest, door: str) -> Asked:
         response_id(question.turn_id),
         int(question.asked_at.timestamp()),
         request.model,
-        request.echo,
+        _echo(request, history) if bridge else request.echo,
         history.previous,
         request.conversation,
     )
     return Asked(who, request, history, question, head)
+
+
+def _echo(request: ResponsesRequest, history: History) -> Mapping[str, Any]:
+    """Definitions that were left out are those of the response before; nothing may be called then."""
+    if request.functions:
+        return request.echo
+    kept = [*request.echo["tools"], *functions_of(history.past.functions)]
+    return {**request.echo, "tools": kept, "tool_choice": "none"}
 
 
 @transaction.atomic
@@ -202,7 +213,7 @@ def _insert(asked: Asked, status: Status, prepared: dict[str, Any] | None = None
         background=request.background,
         body=frame(asked.head, status),
         input_items=list(request.input_items(asked.head.id)),
-        said=_said(asked.history.messages, request),
+        said=_said(asked.history, request),
         prepared=prepared,
         created_at=question.asked_at,
     )
@@ -210,10 +221,9 @@ def _insert(asked: Asked, status: Status, prepared: dict[str, Any] | None = None
     return row
 
 
-def _said(history: Sequence[ChatMessage], request: ResponsesRequest) -> list[list[str]]:
+def _said(history: History, request: ResponsesRequest) -> list[list[str]]:
     """What a next response goes on from: instructions are of one response only."""
-    new = [item.message for item in request.items if item.message is not None]
-    return [[message.role, message.text] for message in (*history, *new)]
+    return as_said((*history.past.turns, *turns_of(item.data for item in request.items)))
 
 
 def _respect_most(who: Principal) -> None:
