@@ -135,7 +135,7 @@ def _head(view: RunView) -> Json:
         "id": response_id(view.id),
         "object": "response",
         "created_at": unix(view.created_at),
-        "completed_at": unix(view.completed_at),
+        "completed_at": unix(view.completed_at) if view.status == "completed" else None,
         "status": view.status,
         "model": "default",
     }

@@ -149,7 +149,11 @@ def test_it_shows_nothing_early_that_may_still_change() -> None:
 @pytest.mark.parametrize(
     ("status", "changes", "last"),
     [
-        ("incomplete", {}, "response.incomplete"),
+        (
+            "incomplete",
+            {"report": ReportView("High tide.", incomplete_reason="max_output_tokens")},
+            "response.incomplete",
+        ),
         ("failed", {"report": None, "error_code": "server_error", "error_message": "No."}, "response.failed"),
         ("cancelled", {"report": None}, "response.incomplete"),
     ],
@@ -158,6 +162,18 @@ def test_it_ends_each_way_with_one_terminal_event(status: str, changes: dict[str
     payloads = check(whole(replace(RUN, status=status, **changes)))
     assert payloads[-1]["type"] == last
     assert payloads[-1]["response"]["status"] == status
+
+
+@pytest.mark.parametrize(
+    ("status", "changes"),
+    [
+        ("incomplete", {"report": ReportView("High tide.", incomplete_reason="time_budget")}),
+        ("failed", {"report": None, "error_code": "insufficient_quota", "error_message": "No."}),
+        ("failed", {"report": None, "error_message": "No."}),
+    ],
+)
+def test_it_says_some_things_in_the_words_of_the_research_api(status: str, changes: dict[str, Any]) -> None:
+    check(whole(replace(RUN, status=status, **changes)), profile="agent")
 
 
 @pytest.mark.parametrize(
