@@ -9,6 +9,8 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
+from proxy.models.responses import ChatResponse
+
 
 class StoredFile(models.Model):
     """One file. Until it is `ready` it is on its way in, and is there for nobody.
@@ -34,6 +36,8 @@ class StoredFile(models.Model):
     touched_at = models.DateTimeField(default=timezone.now)
     """When the last piece of it came."""
     expires_at = models.DateTimeField(null=True)
+    kept = models.BooleanField(default=False)
+    """It came with a stored response, which it goes with: no list shows it, and no id opens it."""
 
     class Meta:
         app_label = "proxy"
@@ -43,6 +47,7 @@ class StoredFile(models.Model):
             models.Index(fields=["created_at"], name="file_by_age"),
             models.Index(fields=["expires_at"], condition=Q(expires_at__isnull=False), name="file_expiring"),
             models.Index(fields=["touched_at"], condition=Q(ready=False), name="file_on_its_way"),
+            models.Index(fields=["touched_at"], condition=Q(kept=True), name="file_kept"),
         )
 
     def __str__(self) -> str:
@@ -59,3 +64,28 @@ class FilePiece(models.Model):
     class Meta:
         app_label = "proxy"
         constraints = (models.UniqueConstraint(fields=["file", "number"], name="file_piece_once"),)
+
+
+class ResponseAttachment(models.Model):
+    """What a stored response has attached, its history included, so that a next one goes on with it.
+
+    Its bytes are `file`'s, or are fetched from `url`. With neither they are gone: deleted by their
+    owner, or pushed out by newer ones.
+    """
+
+    response = models.ForeignKey(ChatResponse, on_delete=models.CASCADE, related_name="+", db_index=False)
+    position = models.PositiveSmallIntegerField()
+    name = models.CharField(max_length=255)
+    content_type = models.CharField(max_length=100, blank=True)
+    fingerprint = models.CharField(max_length=64)
+    is_new = models.BooleanField()
+    """It came with the question itself."""
+    url = models.CharField(max_length=2048, blank=True)
+    file = models.ForeignKey(StoredFile, null=True, on_delete=models.SET_NULL, related_name="+")
+
+    class Meta:
+        app_label = "proxy"
+        ordering = ("position",)
+        constraints = (
+            models.UniqueConstraint(fields=["response", "position"], name="response_attachment_once"),
+        )

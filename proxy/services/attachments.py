@@ -1,89 +1,133 @@
 """What is attached to a question, let in: every check that asks nobody but our own database.
 
 Bytes leave the request here and stay out of memory until they are delivered (courier.py); what goes on
-in the question, to the thread's key, to logs and rows, is a name.
+in the question, to the thread's key, to logs and rows, is a name and a digest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from uuid import UUID
 
 from portal.services.principal import Principal
 from portal.services.spool import Spool
 from portal.wire.errors import BadRequest
-from proxy.models.files import StoredFile
+from proxy.models.files import ResponseAttachment, StoredFile
 from proxy.protocol import attachments as rules
 from proxy.protocol.chat import ChatRequest
 from proxy.protocol.chat_messages import Attachment, ChatMessage, shown_name
 from proxy.protocol.conversation import Conversation
 from proxy.protocol.files import parse_file_id
-from proxy.services.files import read_file, visible_files
+from proxy.services.files import keep_bytes, read_piece, visible_files
 
 
 @dataclass(frozen=True, slots=True)
 class Enclosure:
-    """One attachment that may be sent. Without `content` it is still to be fetched from `url`.
+    """One attachment that may be sent. Its bytes are `content`, or those of the file `file_id`, or are
+    still to be fetched from `url`; `size` is 0 for those.
 
-    `is_new` when it belongs to the question itself, and not to what was said before.
+    `is_new` when it belongs to the question itself, and not to what was said before. `fingerprint`
+    tells it from others of its name.
     """
 
     name: str
+    fingerprint: str
     content_type: str = ""
+    size: int = 0
     content: Spool | None = None
+    file_id: UUID | None = None
     url: str = ""
     is_new: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Enclosed:
-    """A request without its bytes, and what was attached to it, in its order."""
+    """A request without its bytes, and what is attached to it, in order."""
 
     request: ChatRequest
     enclosures: tuple[Enclosure, ...] = ()
 
+    def attached_to(self, conversation: Conversation) -> Conversation:
+        """With what tells its attachments from others of the same names."""
+        before = tuple(one.fingerprint for one in self.enclosures if not one.is_new)
+        new = tuple(one.fingerprint for one in self.enclosures if one.is_new)
+        return replace(conversation, attached_before=before, attached=new)
 
-def enclose(who: Principal, request: ChatRequest) -> Enclosed:
-    """Raises BadRequest and TooLarge, with `param` input."""
-    if not request.attachments:
-        return Enclosed(request)
-    rules.check_count(len(request.attachments))
-    stored = _stored(who, request.attachments)
-    rules.check_size(sum(file.size for file in stored.values()))
-    last = _last_question(request)
+
+def enclose(who: Principal, request: ChatRequest, inherited: Sequence[Enclosure] = ()) -> Enclosed:
+    """`inherited` is what the responses before had attached. Raises BadRequest and TooLarge, with
+    `param` input."""
+    attachments = request.attachments
+    if not attachments:
+        return Enclosed(request, _as_history(inherited))
+    rules.check_count(len(inherited) + len(attachments))
+    stored = _stored(who, attachments)
+    last = max(place for place, message in enumerate(request.messages) if message.role == "user")
     messages: list[ChatMessage] = []
-    enclosures: list[Enclosure] = []
-    size = 0
+    enclosures = list(_as_history(inherited))
     for place, message in enumerate(request.messages):
         shown = message
         for attachment in message.attachments:
             file = stored.get(attachment.file_id)
-            made = _enclosure(attachment, file, is_new=place == last)
-            size += made.content.size if made.content else 0
-            rules.check_size(size)
-            enclosures.append(made)
+            enclosures.append(_enclosure(attachment, file, is_new=place == last))
+            rules.check_size(sum(one.size for one in enclosures))
             if file is not None:
                 shown = _named(shown, attachment, file.filename)
-        messages.append(_without_bytes(shown))
+        messages.append(replace(shown, attachments=()))
     return Enclosed(replace(request, messages=tuple(messages)), tuple(enclosures))
 
 
-def attached_to(conversation: Conversation, request: ChatRequest) -> Conversation:
-    """With what tells its attachments from others of the same names."""
-    if not request.attachments:
-        return conversation
-    last = _last_question(request)
-    said = enumerate(request.messages)
-    found = [(place == last, one.fingerprint) for place, message in said for one in message.attachments]
-    return replace(
-        conversation,
-        attached_before=tuple(mark for is_new, mark in found if not is_new),
-        attached=tuple(mark for is_new, mark in found if is_new),
+def keep_attached(response_id: UUID, user_id: int, enclosures: Sequence[Enclosure]) -> None:
+    """In the transaction that makes a stored response: a worker may answer it, another may continue it."""
+    rows = [
+        ResponseAttachment(
+            response_id=response_id,
+            position=position,
+            name=one.name[:255],
+            content_type=one.content_type,
+            fingerprint=one.fingerprint,
+            is_new=one.is_new,
+            url=one.url,
+            file_id=_kept(user_id, one),
+        )
+        for position, one in enumerate(enclosures)
+    ]
+    ResponseAttachment.objects.bulk_create(rows)
+
+
+def attached_of(response_id: UUID) -> tuple[Enclosure, ...]:
+    """What was kept. Raises BadRequest when the bytes of one of them are gone."""
+    rows = list(ResponseAttachment.objects.filter(response_id=response_id).select_related("file"))
+    if any(row.file is None and not row.url for row in rows):
+        raise gone()
+    return tuple(
+        Enclosure(
+            row.name,
+            row.fingerprint,
+            row.content_type,
+            row.file.size if row.file else 0,
+            file_id=row.file_id,
+            url=row.url,
+            is_new=row.is_new,
+        )
+        for row in rows
     )
 
 
-def _last_question(request: ChatRequest) -> int:
-    return max(place for place, message in enumerate(request.messages) if message.role == "user")
+def gone() -> BadRequest:
+    return BadRequest("An attachment is no longer kept here: attach it again.", param="input")
+
+
+def _as_history(inherited: Sequence[Enclosure]) -> tuple[Enclosure, ...]:
+    return tuple(replace(one, is_new=False) for one in inherited)
+
+
+def _kept(user_id: int, one: Enclosure) -> UUID | None:
+    """The file that has its bytes; None while they are still to be fetched."""
+    if one.file_id is not None or one.content is None:
+        return one.file_id
+    return keep_bytes(user_id, one.name[:255], one.content_type, one.content).pk
 
 
 def _stored(who: Principal, attachments: Sequence[Attachment]) -> dict[str, StoredFile]:
@@ -96,18 +140,18 @@ def _stored(who: Principal, attachments: Sequence[Attachment]) -> dict[str, Stor
 
 
 def _enclosure(attachment: Attachment, file: StoredFile | None, *, is_new: bool) -> Enclosure:
+    mark = attachment.fingerprint
     if attachment.url:
         rules.check_url(attachment.url)
-        return Enclosure(attachment.name, url=attachment.url, is_new=is_new)
+        return Enclosure(attachment.name, mark, url=attachment.url, is_new=is_new)
     if file is not None:
-        content, name, said = Spool(), file.filename, file.content_type
-        for piece in read_file(file.pk):
-            content.write(piece)
-    else:
-        inline = rules.decode(attachment.data)
-        content, name, said = Spool(inline.content), attachment.name, inline.content_type
-    kind = rules.type_of(said, name, content.head(rules.HEAD))
-    return Enclosure(rules.upload_name(name, kind), kind, content, is_new=is_new)
+        kind = rules.type_of(file.content_type, file.filename, (read_piece(file.pk, 0) or b"")[: rules.HEAD])
+        name = rules.upload_name(file.filename, kind)
+        return Enclosure(name, mark, kind, file.size, file_id=file.pk, is_new=is_new)
+    inline = rules.decode(attachment.data)
+    kind = rules.type_of(inline.content_type, attachment.name, inline.content[: rules.HEAD])
+    name, size = rules.upload_name(attachment.name, kind), len(inline.content)
+    return Enclosure(name, mark, kind, size, Spool(inline.content), is_new=is_new)
 
 
 def _named(message: ChatMessage, attachment: Attachment, filename: str) -> ChatMessage:
@@ -116,11 +160,3 @@ def _named(message: ChatMessage, attachment: Attachment, filename: str) -> ChatM
         return message
     shown = replace(attachment, name=shown_name(filename) or "file")
     return replace(message, text=message.text.replace(attachment.marker, shown.marker, 1))
-
-
-def _without_bytes(message: ChatMessage) -> ChatMessage:
-    """What is left of an attachment tells it from others: threads are filed by that."""
-    if not message.attachments:
-        return message
-    light = tuple(replace(one, data=one.fingerprint if one.data else "") for one in message.attachments)
-    return replace(message, attachments=light)

@@ -11,7 +11,7 @@ Lock order of every transaction: account, turn, ledger, windows.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -43,7 +43,7 @@ from proxy.services.accounts import (
     take_account,
     why_none,
 )
-from proxy.services.attachments import Enclosure, attached_to, enclose
+from proxy.services.attachments import Enclosure, enclose
 from proxy.services.bridge import Judge, conversation_of
 from proxy.services.catalog import find_model
 from proxy.services.continuity import Filing, Found
@@ -140,17 +140,19 @@ def prepare_chat(
     *,
     extra_instructions: tuple[str, ...] = (),
     param: str = "messages",
+    inherited: Sequence[Enclosure] = (),
 ) -> Question:
-    """Raises BadRequest, ModelNotAvailable. `param` is the field that brought the messages."""
+    """Raises BadRequest, TooLarge, ModelNotAvailable. `param` is the field that brought the messages,
+    `inherited` what came with those of earlier responses."""
     priced = find_model(request.model)
-    enclosed = enclose(who, request)
+    enclosed = enclose(who, request, inherited)
     request = enclosed.request
     if request.bridge:
         conversation, whole = conversation_of(request.bridge), request.bridge.query
     else:
         has_system_text = any(message.role in ("system", "developer") for message in request.messages)
         policy = policy_of(who.chat, has_system_text=has_system_text)
-        conversation = attached_to(prepare(request.texts, policy, extra_instructions, param), request)
+        conversation = enclosed.attached_to(prepare(request.texts, policy, extra_instructions, param))
         whole = conversation.whole(param)
     return Question(
         uuid4(),

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from uuid import UUID
 
 from portal.http import Guard
+from portal.services.spool import Spool
 from proxy.protocol import attachments as rules
 from proxy.protocol.delta import Fault
 from proxy.services import rotation
-from proxy.services.attachments import Enclosure
+from proxy.services.attachments import Enclosure, gone
 from proxy.services.chat import ChatPlan, with_latest_cookies
+from proxy.services.files import read_file
 from proxy.services.threads import in_thread
 from proxy.upstream.attachments import Parcel, deliver
 from proxy.upstream.fetching import fetch
@@ -54,6 +57,9 @@ class Courier:
 
     async def _parcel(self, place: int) -> Parcel:
         enclosure = self._enclosures[place]
+        if enclosure.file_id is not None and enclosure.content is None:
+            content = await in_thread(partial(_read, enclosure.file_id))
+            enclosure = self._enclosures[place] = replace(enclosure, content=content)
         if enclosure.content is None:
             enclosure = self._enclosures[place] = await self._fetched(enclosure)
         if enclosure.content is None:
@@ -61,10 +67,21 @@ class Courier:
         return Parcel(enclosure.name, enclosure.content_type, enclosure.content)
 
     async def _fetched(self, enclosure: Enclosure) -> Enclosure:
-        held = sum(one.content.size for one in self._enclosures if one.content)
+        held = sum(one.size for one in self._enclosures)
         guard = Guard() if self._guard is None else self._guard
         fetched = await fetch(enclosure.url, rules.LARGEST - held, guard)
         head = fetched.content.head(rules.HEAD)
         kind = rules.type_of(fetched.content_type, fetched.name or enclosure.name, head)
         name = rules.upload_name(enclosure.name, kind)
-        return replace(enclosure, name=name, content_type=kind, content=fetched.content)
+        content = fetched.content
+        return replace(enclosure, name=name, content_type=kind, size=content.size, content=content)
+
+
+def _read(file_id: UUID) -> Spool:
+    """Raises BadRequest when it was deleted meanwhile."""
+    content = Spool()
+    for piece in read_file(file_id):
+        content.write(piece)
+    if not content.size:
+        raise gone()
+    return content

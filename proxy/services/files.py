@@ -7,6 +7,7 @@ that comes, leaves a file that is not `ready`: it is there for nobody, and tidie
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -14,14 +15,15 @@ from uuid import UUID, uuid4
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, Q, QuerySet, Sum
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Sum
 from django.utils import timezone
 
 from portal.services import audit
 from portal.services.principal import Principal
+from portal.services.spool import Spool
 from portal.wire.errors import TooLarge, Unavailable
 from proxy.models.accounts import Duty
-from proxy.models.files import FilePiece, StoredFile
+from proxy.models.files import FilePiece, ResponseAttachment, StoredFile
 from proxy.protocol.file_form import FRAMING, FileWish
 from proxy.protocol.files import FileView, Listing, no_such_cursor, no_such_file
 
@@ -139,16 +141,36 @@ def read_file(identity: UUID) -> Iterator[bytes]:
 
 def visible_files(who: Principal) -> QuerySet[StoredFile]:
     alive = Q(expires_at=None) | Q(expires_at__gt=timezone.now())
-    return StoredFile.objects.filter(alive, user_id=who.user_id, ready=True)
+    return StoredFile.objects.filter(alive, user_id=who.user_id, ready=True, kept=False)
+
+
+def keep_bytes(user_id: int, name: str, content_type: str, content: Spool) -> StoredFile:
+    """A file that no list shows, in the caller's transaction. For its room the oldest of its kind go."""
+    _lock()
+    kept = StoredFile.objects.filter(kept=True).order_by("touched_at")
+    _make_room(kept.filter(user_id=user_id), settings.FILES_USER_MIB * MIB - content.size)
+    _make_room(kept, settings.FILES_TOTAL_MIB * MIB - content.size)
+    file = StoredFile.objects.create(
+        user_id=user_id, filename=name, content_type=content_type, size=content.size, ready=True, kept=True
+    )
+    stream = content.open()
+    for number in range(math.ceil(content.size / PIECE)):
+        FilePiece.objects.create(file=file, number=number, data=stream.read(PIECE))
+    return file
 
 
 def tidy_files() -> int:
     """Delete what has expired, what RETENTION_DAYS no longer keep, and uploads that nobody goes on with.
     Returns how many that were."""
     now, total = timezone.now(), 0
-    past = [Q(expires_at__lte=now), Q(ready=False, touched_at__lt=now - PATIENCE)]
+    is_of_none = ~Exists(ResponseAttachment.objects.filter(file=OuterRef("pk")))
+    past = [
+        Q(expires_at__lte=now),
+        Q(ready=False, touched_at__lt=now - PATIENCE),
+        Q(is_of_none, kept=True, touched_at__lt=now - PATIENCE),
+    ]
     if settings.RETENTION_DAYS:
-        past.append(Q(created_at__lt=now - timedelta(days=settings.RETENTION_DAYS)))
+        past.append(Q(kept=False, created_at__lt=now - timedelta(days=settings.RETENTION_DAYS)))
     for condition in past:
         while batch := list(StoredFile.objects.filter(condition).values_list("pk", flat=True)[:A_SWEEP]):
             # Once more with the condition: an upload may have gone on.
@@ -177,10 +199,22 @@ def _lock() -> None:
         Duty.objects.filter(pk=LOCK).update(due_at=timezone.now())
 
 
+def _make_room(kept: QuerySet[StoredFile], at_most: int) -> None:
+    """Delete the oldest of `kept` until the others have no more than `at_most` bytes."""
+    sizes = list(kept.values_list("pk", "size"))
+    used = sum(size for _, size in sizes)
+    for identity, size in sizes:
+        if used <= at_most:
+            break
+        StoredFile.objects.filter(pk=identity).delete()
+        used -= size
+
+
 def _check_room(who: Principal, more: int) -> None:
-    """Raises TooLarge. What is on its way in counts too."""
-    limits = ((StoredFile.objects.filter(user_id=who.user_id), settings.FILES_USER_MIB, "your files"),
-              (StoredFile.objects.all(), settings.FILES_TOTAL_MIB, "the portal's files"))  # fmt: skip
+    """Raises TooLarge. What is on its way in counts too, what responses keep does not."""
+    listed = StoredFile.objects.filter(kept=False)
+    limits = ((listed.filter(user_id=who.user_id), settings.FILES_USER_MIB, "your files"),
+              (listed, settings.FILES_TOTAL_MIB, "the portal's files"))  # fmt: skip
     for rows, mebibytes, whose in limits:
         used = rows.aggregate(size=Sum("size"))["size"] or 0
         if used + more > mebibytes * MIB:
@@ -189,7 +223,7 @@ def _check_room(who: Principal, more: int) -> None:
 
 
 def _check_count(who: Principal) -> None:
-    if StoredFile.objects.filter(user_id=who.user_id).count() >= MOST_FILES:
+    if StoredFile.objects.filter(user_id=who.user_id, kept=False).count() >= MOST_FILES:
         raise TooLarge(f"You have {MOST_FILES:,} files: delete some first.", param="file")
 
 

@@ -12,16 +12,18 @@ from proxy.protocol.response_functions import Past, from_said, functions_of, tur
 from proxy.protocol.responses import ResponsesRequest
 from proxy.queries import visible_responses
 from proxy.services import conversations
+from proxy.services.attachments import Enclosure, attached_of
 
 PARAM = "previous_response_id"
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """`previous` is the id of the response before, "" without one."""
+    """`previous` is the id of the response before, "" without one; `attached` what its talk brought."""
 
     past: Past = field(default_factory=Past)
     previous: str = ""
+    attached: tuple[Enclosure, ...] = ()
 
 
 def history_for(who: Principal, request: ResponsesRequest) -> History:
@@ -36,7 +38,8 @@ def history_for(who: Principal, request: ResponsesRequest) -> History:
         return History(Past(past))
     last = visible_responses(who).filter(pk=found.last_response).first()
     functions = functions_of(last.body["tools"]) if last else ()
-    return History(Past(past, functions), response_id(found.last_response))
+    attached = attached_of(last.pk) if last else ()
+    return History(Past(past, functions), response_id(found.last_response), attached)
 
 
 def _chain(who: Principal, previous: str) -> History:
@@ -46,4 +49,5 @@ def _chain(who: Principal, previous: str) -> History:
         raise NotFound("No response with this id exists.", param=PARAM, code="not_found")
     if row.status != ChatResponse.Status.COMPLETED:
         raise BadRequest(f"The previous response is {row.status}: only a completed one goes on.", param=PARAM)
-    return History(Past(from_said(row.said), functions_of(row.body["tools"])), previous)
+    past = Past(from_said(row.said), functions_of(row.body["tools"]))
+    return History(past, previous, attached_of(row.pk))

@@ -27,6 +27,7 @@ from proxy.protocol.response_object import Head, Json, output_text
 from proxy.protocol.responses import ResponsesRequest
 from proxy.protocol.responses_stream import Event, ResponseStream
 from proxy.services import conversations
+from proxy.services.attachments import attached_of
 from proxy.services.catalog import find_model
 from proxy.services.chat import Question
 
@@ -128,7 +129,8 @@ def _bridge_of(row: ChatResponse) -> Bridge | None:
 
 
 def question_of(row: ChatResponse, turn: ChatTurn) -> Question:
-    """The question again. Raises BadRequest and ModelNotAvailable for a model that went meanwhile."""
+    """The question again. Raises BadRequest and ModelNotAvailable for a model, or an attachment, that
+    went meanwhile."""
     asked = row.prepared
     conversation = msgspec.convert(asked["conversation"], Conversation)
     request = ChatRequest(
@@ -152,6 +154,7 @@ def question_of(row: ChatResponse, turn: ChatTurn) -> Question:
         turn.price,
         BACKGROUND,
         turn.created_at,
+        enclosures=attached_of(row.pk),
     )
 
 

@@ -31,6 +31,7 @@ from proxy.protocol.responses import ResponsesRequest
 from proxy.protocol.responses_stream import ResponseStream
 from proxy.queries import find_response
 from proxy.services import conversations
+from proxy.services.attachments import keep_attached
 from proxy.services.chat import Busy, ChatPlan, Question, judge_of, open_turn, prepare_chat, queue_turn
 from proxy.services.response_history import History, history_for
 from proxy.services.response_making import Making
@@ -172,6 +173,7 @@ def _prepare(who: Principal, request: ResponsesRequest, door: str) -> Asked:
         door,
         extra_instructions=request.format_instructions,
         param="input",
+        inherited=history.attached,
     )
     head = Head(
         response_id(question.turn_id),
@@ -218,6 +220,7 @@ def _insert(asked: Asked, status: Status, prepared: dict[str, Any] | None = None
         created_at=question.asked_at,
     )
     row.save(force_insert=True)
+    keep_attached(row.pk, who.user_id, question.enclosures)
     return row
 
 

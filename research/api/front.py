@@ -16,6 +16,7 @@ from portal.services.principal import Principal
 from portal.wire.errors import BadRequest, Forbidden, NotFound, not_found
 from portal.wire.fields import fields_of
 from proxy.api import responses as chat
+from proxy.api.chat import LARGEST_REQUEST
 from proxy.protocol.response_input import count_input_tokens
 from proxy.protocol.response_object import item_id, list_page
 from research.api import doors
@@ -98,7 +99,7 @@ def _require_either(who: Principal) -> None:
 
 
 routes = (
-    KeyRoute("POST", "/v1/responses", EITHER, create),
+    KeyRoute("POST", "/v1/responses", EITHER, create, LARGEST_REQUEST),
     KeyRoute("POST", "/v1/responses/compact", EITHER, compact),
     KeyRoute("POST", "/v1/responses/input_tokens", EITHER, count_tokens),
     KeyRoute("GET", "/v1/responses/{id}", EITHER, either(doors.retrieve, chat.retrieve)),
