@@ -1,17 +1,71 @@
 // The openai SDK: research, and chat completions plain, streamed, by the helper, failing, left.
 
 import { research } from "./research.mjs";
-import { caught, collect, load, play, world } from "./world.mjs";
+import { caught, collect, load, play, until, world } from "./world.mjs";
 
 const { default: OpenAI } = await load("openai/index.mjs");
 
 const clientOf = (apiKey) => new OpenAI({ apiKey, baseURL: `${world.url}/v1`, maxRetries: 0 });
 const client = clientOf(world.key);
 const asking = (content, more = {}) => ({ model: "gpt", messages: [{ role: "user", content }], ...more });
+const ask = (input, more = {}) => client.responses.create({ model: "gpt", input, ...more });
+const LONG = "Why? [sandbox:duration=30] [sandbox:pieces=300]";
 const chat = (content, more) => client.chat.completions.create(asking(content, more));
 
 play({
   ...research("openai", clientOf),
+  researchHelper: async () => {
+    const stream = client.responses.stream({ input: "Why is the sky blue?", preset: "2m" });
+    let said = "";
+    stream.on("response.output_text.delta", (event) => (said += event.delta));
+    return { final: await stream.finalResponse(), said };
+  },
+  researchResumed: async () => {
+    const events = await collect(
+      await client.responses.create({ input: "Why?", preset: "2m", stream: true }),
+    );
+    const again = { stream: true, starting_after: 4 };
+    return { events, rest: await collect(await client.responses.retrieve(events[0].response.id, again)) };
+  },
+  response: async () => {
+    const made = await ask("Why is the sky blue?");
+    const items = await client.responses.inputItems.list(made.id);
+    return { made, again: await client.responses.retrieve(made.id), items: items.data };
+  },
+  responseStream: async () => ({ events: await collect(await ask("Why?", { stream: true })) }),
+  responseHelper: async () => {
+    const stream = client.responses.stream({ model: "gpt", input: "Why is the sky blue?" });
+    let said = "";
+    stream.on("response.output_text.delta", (event) => (said += event.delta));
+    return { final: await stream.finalResponse(), said };
+  },
+  responseChained: async () => {
+    const first = await ask("Why is the sky blue?");
+    const second = await ask("And at dusk?", { previous_response_id: first.id });
+    return { first, second };
+  },
+  responseBackground: async () => {
+    const queued = await ask("Why?", { background: true });
+    const ended = (seen) => !["queued", "in_progress"].includes(seen.status);
+    return { queued, done: await until(() => client.responses.retrieve(queued.id), ended) };
+  },
+  responseCancelled: async () => {
+    const queued = await ask(LONG, { background: true });
+    const first = await client.responses.cancel(queued.id);
+    return { first, again: await client.responses.cancel(queued.id) };
+  },
+  responseDeleted: async () => {
+    const made = await ask("Why?");
+    await client.responses.delete(made.id);
+    return caught(() => client.responses.retrieve(made.id));
+  },
+  response400: () => caught(() => ask("Why?", { model: "nope" })),
+  response401: () => caught(() => clientOf("sonde_wrong").responses.create({ model: "gpt", input: "Why?" })),
+  response429: () => caught(() => clientOf(world.poor).responses.create({ model: "gpt", input: "Why?" })),
+  response502: () => caught(() => ask("Why? [sandbox:web.invalid]")),
+  responseBroken: async () => ({
+    events: await collect(await ask("Why? [sandbox:cut-stream=12] [sandbox:pieces=12]", { stream: true })),
+  }),
   chat: () => chat("Why is the sky blue?"),
   chatStream: async () =>
     collect(await chat("Why?", { stream: true, stream_options: { include_usage: true } })),
@@ -32,7 +86,7 @@ play({
   },
   chatLeft: async () => {
     const leaver = clientOf(world.leaver).chat.completions;
-    const question = asking("Why? [sandbox:duration=30] [sandbox:pieces=300]", { stream: true });
+    const question = asking(LONG, { stream: true });
     const stream = await leaver.create(question);
     for await (const chunk of stream) {
       if (chunk.choices[0].delta.content) break;

@@ -5,16 +5,21 @@ Each SDK's script plays all of its scenarios at once (tests/node); here is what 
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Any
 
 import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from openai.types.responses import Response
 from perplexity.types.async_.chat.completion_get_response import CompletionGetResponse
 from perplexity.types.async_.chat.completion_list_response import CompletionListResponse
 from perplexity.types.stream_chunk import StreamChunk
 from pydantic import TypeAdapter
 
+from portal.wire.conformance.checks import Profile
+from portal.wire.sse import encode_event
+from tests.proxy.protocol.response_events import check_stream
 from tests.running_server import RunningServer
 from tests.sdk.node import play
 from tests.sdk.test_chat import credits_of
@@ -23,6 +28,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.parametrize("server", ["embedded"], 
 SDKS = ("openai", "perplexity")
 both = pytest.mark.parametrize("sdk", SDKS)
 by_openai = pytest.mark.parametrize("sdk", ["openai"])
+STREAMS = ("streamCompleted", "streamFailed", "streamIncomplete", "streamCancelled")
 by_perplexity = pytest.mark.parametrize("sdk", ["perplexity"])
 
 
@@ -90,6 +96,81 @@ def test_it_stops_a_run(of: Results) -> None:
     assert run["done"]["status"] == "cancelled"
 
 
+def checked(events: list[dict[str, Any]], profile: Profile) -> list[dict[str, Any]]:
+    """The events of a stream as the SDK gave them, once every rule of openai-compat §6 holds."""
+    records = (encode_event(json.dumps(event), event["type"]) for event in events)
+    return check_stream(b"".join(records), profile=profile)
+
+
+def text_of(events: list[dict[str, Any]]) -> str:
+    return "".join(event["delta"] for event in events if event["type"] == "response.output_text.delta")
+
+
+@both
+@pytest.mark.parametrize("scenario", STREAMS)
+def test_it_streams_a_run_to_each_of_its_ends(of: Results, scenario: str) -> None:
+    events, final = checked(of[scenario]["events"], "agent"), of[scenario]["final"]
+    assert events[0]["type"] == "response.created"
+    assert events[-1]["response"]["status"] == final["status"] == scenario.removeprefix("stream").lower()
+    assert events[-1]["response"]["output_text"] == final["output_text"] == text_of(events)
+
+
+@by_openai
+def test_it_serves_the_streaming_helper_of_responses(of: Results) -> None:
+    for scenario in ("researchHelper", "responseHelper"):
+        helped = of[scenario]
+        assert helped["final"]["status"] == "completed"
+        assert helped["final"]["output_text"] == helped["said"] != ""
+
+
+@by_openai
+def test_it_resumes_a_run_s_stream_where_it_was_left(of: Results) -> None:
+    assert of["researchResumed"]["rest"] == of["researchResumed"]["events"][5:]
+
+
+@by_openai
+def test_it_answers_a_chat_as_a_response(of: Results) -> None:
+    made, again = of["response"]["made"], of["response"]["again"]
+    TypeAdapter(Response).validate_python(made, strict=True)
+    assert made == again
+    assert of["response"]["items"][0]["content"][0]["text"] == "Why is the sky blue?"
+
+
+@by_openai
+@pytest.mark.parametrize(
+    ("scenario", "status"), [("responseStream", "completed"), ("responseBroken", "failed")]
+)
+def test_it_streams_a_chat_as_a_response(of: Results, scenario: str, status: str) -> None:
+    events = checked(of[scenario]["events"], "strict")
+    assert events[-1]["response"]["status"] == status
+    assert text_of(events)
+
+
+@by_openai
+def test_it_chains_responses(of: Results) -> None:
+    chained = of["responseChained"]
+    assert chained["second"]["previous_response_id"] == chained["first"]["id"]
+    assert chained["second"]["status"] == "completed"
+
+
+@by_openai
+def test_it_answers_in_the_background(of: Results) -> None:
+    queued, done = of["responseBackground"]["queued"], of["responseBackground"]["done"]
+    assert (queued["status"], done["status"]) == ("queued", "completed")
+    assert done["output_text"]
+
+
+@by_openai
+def test_it_cancels_twice_what_it_cancels_once(of: Results) -> None:
+    assert of["responseCancelled"]["first"]["status"] == "cancelled"
+    assert of["responseCancelled"]["again"] == of["responseCancelled"]["first"]
+
+
+@by_openai
+def test_it_forgets_a_response_that_was_deleted(of: Results) -> None:
+    assert of["responseDeleted"]["class"] == "NotFoundError"
+
+
 @both
 @pytest.mark.parametrize(
     ("status", "class_name", "code", "param"),
@@ -140,18 +221,22 @@ def test_it_serves_the_streaming_helper(of: Results) -> None:
 
 @by_openai
 @pytest.mark.parametrize(
-    ("status", "class_name", "code"),
+    ("scenario", "class_name", "code"),
     [
-        (400, "BadRequestError", "model_not_found"),
-        (401, "AuthenticationError", "invalid_api_key"),
-        (403, "PermissionDeniedError", "model_not_available"),
-        (429, "RateLimitError", "insufficient_quota"),
-        (502, "InternalServerError", "upstream_error"),
+        ("chat400", "BadRequestError", "model_not_found"),
+        ("chat401", "AuthenticationError", "invalid_api_key"),
+        ("chat403", "PermissionDeniedError", "model_not_available"),
+        ("chat429", "RateLimitError", "insufficient_quota"),
+        ("chat502", "InternalServerError", "upstream_error"),
+        ("response400", "BadRequestError", "model_not_found"),
+        ("response401", "AuthenticationError", "invalid_api_key"),
+        ("response429", "RateLimitError", "insufficient_quota"),
+        ("response502", "InternalServerError", "upstream_error"),
     ],
 )
-def test_it_raises_a_chat_s_errors(of: Results, status: int, class_name: str, code: str) -> None:
-    caught = of[f"chat{status}"]
-    assert (caught["class"], caught["status"], caught["code"]) == (class_name, status, code)
+def test_it_raises_a_chat_s_errors(of: Results, scenario: str, class_name: str, code: str) -> None:
+    caught = of[scenario]
+    assert (caught["class"], caught["status"], caught["code"]) == (class_name, int(scenario[-3:]), code)
 
 
 @by_perplexity
