@@ -1,7 +1,7 @@
 """Deep research at the pool's web sessions, until the upstream has it. What follows is in deep_watch.
 
     begin   take an account's place, ask, read on until the thread is known and sealed, let go
-    adopt   what an attempt whose process died has left upstream, if its thread was known
+    trace   what an attempt whose process died has left upstream
 
 The upstream goes on when its client leaves (perplexity-web §15). All of this runs on an event loop;
 each visit to the database is one short piece of work in a thread.
@@ -13,6 +13,7 @@ import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from typing import Literal
 from uuid import UUID, uuid4
 
 from django.conf import settings
@@ -106,19 +107,20 @@ async def begin(inquiry: Inquiry, seconds: float) -> Begun | NotBegun:
     return Begun(plan.row.pk)
 
 
-async def adopt(key: UUID) -> Begun | None:
-    """What an earlier attempt at the inquiry of this key has left upstream, if its thread is known."""
-    return await in_thread(partial(_adopt, key))
+async def trace(key: UUID) -> Begun | Literal["unsent", "unknown"]:
+    """What an attempt at the inquiry of this key, whose process died, has left upstream: its thread, if
+    that was known; nothing, where it had not begun to ask, or was refused."""
+    return await in_thread(partial(_trace, key))
 
 
-def _adopt(key: UUID) -> Begun | None:
+def _trace(key: UUID) -> Begun | Literal["unsent", "unknown"]:
     row = DeepResearch.objects.filter(key=key).first()
-    if row is None:
-        return None
-    if row.account_id is None or thread_of(row) is None:
-        let_go(row)
-        return None
-    return Begun(row.pk)
+    if row is None or (row.state == State.ENDED and not row.thread):
+        return "unsent"
+    if row.account_id is not None and thread_of(row) is not None:
+        return Begun(row.pk)
+    let_go(row)
+    return "unknown"
 
 
 def _take_place(inquiry: Inquiry) -> _Plan | NotBegun:

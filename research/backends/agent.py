@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from typing import ClassVar
 
 from portal.services.network import shared_client, shared_reader
-from research.backends.base import Reply, exchange, read
+from research.backends.base import Reply, Trace, exchange, read
 from research.protocol import wire_agent
-from research.protocol.outcome import Order, Refused, Snapshot, Stop, Submission, Submitted
+from research.protocol.outcome import Order, Refused, Snapshot, Stop, Submission
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class AgentBackend:
             return reply
         return wire_agent.parse_created(reply.status, reply.headers, reply.body, _now(), ignored)
 
-    async def adopt(self, order: Order) -> Submitted | None:
-        return None  # there is no list to look it up in (§5.1)
+    async def trace(self, order: Order) -> Trace:
+        return "unknown"  # there is no list to look it up in (§5.1)
 
     async def poll(self, upstream_id: str) -> Snapshot:
         reply = await read(shared_reader(self.base_url), f"/v1/agent/{upstream_id}", self._headers())

@@ -1,4 +1,4 @@
-"""The contract of a backend: submit, adopt, poll, cancel. One upstream call each, no transaction.
+"""The contract of a backend: submit, trace, poll, cancel. One upstream call each, no transaction.
 
 A backend never raises for what an upstream does: every failure is a `Refused` that says
 which `Fault` it was. Deadlines are its own: no call outlives its share of a lease.
@@ -10,7 +10,7 @@ import asyncio
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from django.conf import settings
 
@@ -28,6 +28,10 @@ LONGEST_BODY = 16 * 1024 * 1024
 _CANNOT_BE_SENT = Refused(Fault.BAD_KEY, "No request can be made with the upstream's address and key.")
 
 
+Trace = Submitted | Literal["unsent", "unknown"]
+"""The job itself; or that nothing was ever sent; or that nobody can tell."""
+
+
 class Backend(Protocol):
     @property
     def name(self) -> str: ...
@@ -42,7 +46,7 @@ class Backend(Protocol):
 
     async def submit(self, order: Order) -> Submission: ...
 
-    async def adopt(self, order: Order) -> Submitted | None:
+    async def trace(self, order: Order) -> Trace:
         """The job that an earlier submission of this order has left, where it can be found. It is asked
         for when a worker died while sending, before anything is sent again."""
 

@@ -12,9 +12,9 @@ from typing import ClassVar
 from urllib.parse import quote
 
 from portal.services.network import shared_client, shared_reader
-from research.backends.base import Reply, exchange, read
+from research.backends.base import Reply, Trace, exchange, read
 from research.protocol import wire_responses
-from research.protocol.outcome import Order, Refused, Snapshot, Stop, Submission, Submitted
+from research.protocol.outcome import Order, Refused, Snapshot, Stop, Submission
 
 PATH = "/responses"
 
@@ -37,8 +37,8 @@ class ResponsesBackend:
             return reply
         return wire_responses.parse_created(reply.status, reply.headers, reply.body, _now(), ignored)
 
-    async def adopt(self, order: Order) -> Submitted | None:
-        return None  # it can only be looked up by an id that was never heard
+    async def trace(self, order: Order) -> Trace:
+        return "unknown"  # it can only be looked up by an id that was never heard
 
     async def poll(self, upstream_id: str) -> Snapshot:
         path = f"{_path(upstream_id)}?include[]={wire_responses.SOURCES}"

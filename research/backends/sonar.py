@@ -12,9 +12,9 @@ from typing import ClassVar
 from urllib.parse import quote
 
 from portal.services.network import shared_client, shared_reader
-from research.backends.base import Reply, exchange, read
+from research.backends.base import Reply, Trace, exchange, read
 from research.protocol import wire_sonar
-from research.protocol.outcome import Order, Refused, Snapshot, Stop, Submission, Submitted
+from research.protocol.outcome import Order, Refused, Snapshot, Stop, Submission
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class SonarBackend:
             return reply
         return wire_sonar.parse_created(reply.status, reply.headers, reply.body, datetime.now(UTC), ignored)
 
-    async def adopt(self, order: Order) -> Submitted | None:
-        return None  # it need not be found: with its key it is only sent again
+    async def trace(self, order: Order) -> Trace:
+        return "unknown"  # it need not be found: with its key it is only sent again
 
     async def poll(self, upstream_id: str) -> Snapshot:
         reply = await read(

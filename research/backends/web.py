@@ -14,7 +14,7 @@ from uuid import UUID
 from proxy.services import deep_research, deep_watch
 from proxy.services.deep_research import Begun, NotBegun
 from proxy.services.deep_watch import Unseen
-from research.backends.base import call_seconds
+from research.backends.base import Trace, call_seconds
 from research.protocol import wire_web
 from research.protocol.outcome import Fault, Order, Refused, Snapshot, Stop, Submission, Submitted
 
@@ -33,12 +33,12 @@ class WebBackend:
         begun = await deep_research.begin(inquiry, call_seconds())
         return Submitted(str(begun.id), ignored) if isinstance(begun, Begun) else _refused(begun)
 
-    async def adopt(self, order: Order) -> Submitted | None:
+    async def trace(self, order: Order) -> Trace:
+        left = await deep_research.trace(UUID(order.upstream_key))
+        if not isinstance(left, Begun):
+            return left
         built = wire_web.build_inquiry(order)
-        begun = await deep_research.adopt(UUID(order.upstream_key))
-        if begun is None or isinstance(built, Refused):
-            return None
-        return Submitted(str(begun.id), built[1])
+        return Submitted(str(left.id), () if isinstance(built, Refused) else built[1])
 
     async def poll(self, upstream_id: str) -> Snapshot:
         seen = await deep_watch.look(UUID(upstream_id), call_seconds())

@@ -18,7 +18,7 @@ from django.utils import timezone
 from portal.services import network
 from portal.services.transactions import insist
 from portal.wire.crash import crashpoint
-from research.backends.base import Backend
+from research.backends.base import Backend, Trace
 from research.backends.table import is_set_up, open_backend
 from research.models.backends import BackendPolicy
 from research.models.runs import Run
@@ -75,14 +75,18 @@ def _submit(leased: list[Run]) -> bool:
 
 def _send(run: Run) -> None:
     """Send one waiting run to its backend, or decide that it never will be."""
-    if _found_again(run) or _ended_before_sending(run):
+    trace = _trace_of(run)
+    if isinstance(trace, Submitted):
+        _take_over(run, trace)
+        return
+    if _ended_before_sending(run):
         return
     backend = open_backend(run.backends[run.backend_index])
     if isinstance(backend, Refused):
         _record_refusal(run, backend, takes_key=False, has_sent=False)
         return
     order = order_of(run, backend.name)
-    if not _claim(run, backend):
+    if not _claim(run, backend, again=trace == "unknown"):
         return
     crashpoint("submit.before_send")
     answer = network.call(backend.submit(order))
@@ -90,26 +94,23 @@ def _send(run: Run) -> None:
     insist(lambda: record_submission(run, answer, takes_key=backend.takes_key))
 
 
-def _found_again(run: Run) -> bool:
-    """Take over what a process that died while sending has left upstream, where it can be found.
-
-    A stop that was asked for meanwhile is passed on as soon as the run is looked at.
-    """
+def _trace_of(run: Run) -> Trace:
+    """What a process that died while sending this run has left upstream; nobody has sent one that waits."""
     if State(run.state) is not State.SUBMITTING:
-        return False
+        return "unsent"
     backend = open_backend(run.backend)
-    if isinstance(backend, Refused) or backend.takes_key:
-        return False
-    found = network.call(backend.adopt(order_of(run, backend.name)))
-    if found is None:
-        return False
-    run.notes = [
-        *run.notes,
+    if isinstance(backend, Refused):
+        return "unknown"
+    return network.call(backend.trace(order_of(run, backend.name)))
+
+
+def _take_over(run: Run, found: Submitted) -> None:
+    """A stop that was asked for meanwhile is passed on as soon as the run is looked at."""
+    note = (
         f"A worker stopped between sending this run to {run.backend} and recording the answer;"
-        " the run was found there and goes on.",
-    ]
-    insist(lambda: _record_acceptance(run, found, notes=run.notes))
-    return True
+        " the run was found there and goes on."
+    )
+    insist(lambda: _record_acceptance(run, found, notes=[*run.notes, note]))
 
 
 def _ended_before_sending(run: Run) -> bool:
@@ -124,15 +125,14 @@ def _ended_before_sending(run: Run) -> bool:
     return True
 
 
-def _claim(run: Run, backend: Backend) -> bool:
-    """Write down that the run is about to be sent; False when that may not happen again.
+def _claim(run: Run, backend: Backend, *, again: bool) -> bool:
+    """Write down that the run is about to be sent; False when that may not happen `again`.
 
-    A run found in `submitting` was left there by a process that died between sending and
-    recording. With a key the upstream knows, sending again is harmless. Without one it is a
-    question nobody can answer, and the operator has said what to do (SPEC 3.1).
+    That is a run which a process left in `submitting` that died between sending and recording. With a
+    key the upstream knows, sending again is harmless. Without one it is a question nobody can answer,
+    and the operator has said what to do (SPEC 3.1).
     """
     notes = list(run.notes)
-    again = State(run.state) is State.SUBMITTING
     if again and not backend.takes_key:
         if run.submissions > 1 or not _may_resubmit(backend.name):
             end_run(
@@ -143,7 +143,8 @@ def _claim(run: Run, backend: Backend) -> bool:
             f"A worker stopped between sending this run to {backend.name} and recording the answer;"
             " the run was sent once more. You are charged once."
         )
-    submissions = run.submissions + 1
+    was_unsent = State(run.state) is State.SUBMITTING and not again
+    submissions = run.submissions if was_unsent else run.submissions + 1
     event = Event("submitting", {"backend": backend.name, "again": again})
     told = {"backend": backend.name, "sandbox": backend.sandbox, "submissions": submissions, "notes": notes}
     moves.move(run, State.SUBMITTING, [event], **told)

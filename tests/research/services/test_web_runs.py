@@ -319,12 +319,21 @@ def test_it_does_what_the_operator_said_when_no_thread_is_known(
     account()
     run = ask(who, QUESTION)
     left_while_sending(run)
-    DeepResearch.objects.update(thread="")
+    DeepResearch.objects.update(thread="", state="asked", held_until=timezone.now())
     run = drive(run)
     assert run.state == (State.COMPLETED if resubmit else State.FAILED)
     assert spent(who) == (2 if resubmit else 0)
     assert sandbox.counts().web_entries(QUESTION) == asks
     assert ("sent once more" if resubmit else "credits were returned") in run.notes[0]
+
+
+def test_it_simply_sends_what_a_worker_had_not_begun_to_send(sandbox: SandboxServer, who: Principal) -> None:
+    account()
+    run = ask(who, QUESTION)
+    Run.objects.filter(pk=run.pk).update(state=State.SUBMITTING, backend="web", submissions=1)
+    run = drive(run)
+    assert (run.state, run.submissions, run.notes) == (State.COMPLETED, 1, [])
+    assert sandbox.counts().web_entries(QUESTION) == 1
 
 
 def test_it_continues_the_thread_of_an_earlier_run(sandbox: SandboxServer, who: Principal) -> None:
