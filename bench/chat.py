@@ -1,0 +1,123 @@
+"""QUALITY §1 for chat: Sonde beside the bare relay, LiteLLM and the upstream itself, in interleaved rounds.
+
+    .venv/bin/python -m bench.chat [--rounds 3] [--seconds 5] [--only S1,S3] [--litellm PATH]
+
+Each figure is the median of the rounds. `cpu` is milliseconds of CPU a request of the server under test,
+the steadiest figure on a machine that others share.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.servers import OTHER_CORE, ROOT, Field, Target
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One figure of QUALITY §1 and the load that shows it."""
+
+    name: str
+    told: str
+    arguments: tuple[str, ...]
+
+
+CASES = (
+    Case("S1", "plain chat, 16 at once", ("--clients", "16")),
+    Case("S2", "plain chat, 64 at once", ("--clients", "64")),
+    Case(
+        "S3",
+        "stream, first byte at 50 ms",
+        ("--clients", "4", "--stream", "--marker", "chunks=8;first=50;gap=0"),
+    ),
+    Case("S4", "burst of 400 pieces", ("--clients", "8", "--stream", "--marker", "chunks=400;first=0;gap=0")),
+    Case(
+        "S5",
+        "2,000 streams held, 5 pieces a second",
+        ("--clients", "2000", "--once", "--stream", "--ramp", "8", "--marker", "chunks=60;first=200;gap=200"),
+    ),
+)
+
+
+def measure(target: Target, case: Case, seconds: float) -> dict[str, Any]:
+    command = ["taskset", "-c", OTHER_CORE, sys.executable, "-m", "bench.load", target.url, *case.arguments]
+    command += ["--seconds", str(seconds), "--model", target.model]
+    command += ["--key-file", target.key_file] if target.key_file else []
+    before = target.cpu_seconds()
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    told: dict[str, Any] = json.loads(done.stdout)
+    used = target.cpu_seconds() - before
+    told["cpu_ms"] = 1000 * used / max(told["requests"], 1)
+    told["cpu_us_a_chunk"] = 1e6 * used / max(told["chunks"], 1)
+    told["memory_kib"] = target.memory_kib()
+    return told
+
+
+def median(rounds: list[dict[str, Any]]) -> dict[str, float]:
+    def of(*path: str) -> float:
+        values = []
+        for told in rounds:
+            value: Any = told
+            for name in path:
+                value = value[name]
+            values.append(float(value))
+        return round(statistics.median(values), 3)
+
+    return {
+        "per_second": of("per_second"),
+        "cpu_ms": of("cpu_ms"),
+        "cpu_us_a_chunk": of("cpu_us_a_chunk"),
+        "first_p50": of("first_ms", "p50"),
+        "whole_p50": of("whole_ms", "p50"),
+        "whole_p99": of("whole_ms", "p99"),
+        "gap_p99": of("gap_ms", "p99"),
+        "memory_kib": of("memory_kib"),
+        "failures": sum(told["failures"] for told in rounds),
+    }
+
+
+def main() -> int:
+    options = parse()
+    wanted = [case for case in CASES if not options.only or case.name in options.only.split(",")]
+    failed = False
+    with Field() as field:
+        targets = [field.direct(), field.relay(), field.sonde()]
+        if options.litellm:
+            targets.append(field.litellm(options.litellm))
+        for case in wanted:
+            found: dict[str, list[dict[str, Any]]] = {target.name: [] for target in targets}
+            for target in targets:
+                measure(target, case, min(options.seconds, 1.0))
+            for _ in range(options.rounds):
+                for target in targets:
+                    found[target.name].append(measure(target, case, options.seconds))
+            print(f"{case.name}  {case.told}")
+            for name, rounds in found.items():
+                shown = median(rounds)
+                failed |= bool(shown["failures"])
+                print(f"    {name:8} {json.dumps(shown)}", flush=True)
+                if shown["failures"]:
+                    print(f"    {'':8} {next(told['a_failure'] for told in rounds if told['a_failure'])}")
+    return int(failed)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="bench.chat")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--only", default="", help="as in S1,S3")
+    parser.add_argument(
+        "--litellm", type=Path, help="the program litellm of an environment with litellm[proxy]"
+    )
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,200 @@
+"""The servers of one benchmark, each started as it would be in earnest, and how much CPU each has used.
+
+A server under test has the first core to itself; upstream, database and load have the other.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.request import ProxyHandler, Request, build_opener
+
+from tests.services import Postgres, Valkey, free_port
+
+ROOT = Path(__file__).resolve().parent.parent
+TESTED_CORE, OTHER_CORE = ("0", "1") if (os.cpu_count() or 1) > 1 else ("0", "0")
+START_SECONDS = 90.0
+TICKS = os.sysconf("SC_CLK_TCK")
+PATH = "/v1/chat/completions"
+LITELLM = """
+model_list:
+  - model_name: bench
+    litellm_params: {model: openai/bench, api_base: "UPSTREAM/v1", api_key: none}
+litellm_settings: {telemetry: false}
+"""
+SETUP = """
+from portal.models.ledger import CreditAccount
+from portal.models.users import User
+from portal.services import ledger
+from proxy.models.accounts import WebAccount
+WebAccount.objects.update(parallel_limit=30000)
+account = CreditAccount.objects.get(user=User.objects.get())
+ledger.grant(account, 1000000, grant_key="bench", reason="bench", actor_id=None)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is put under load; `pid` is 0 for the upstream itself."""
+
+    name: str
+    url: str
+    pid: int
+    model: str = "bench"
+    key_file: str = ""
+
+    def cpu_seconds(self) -> float:
+        """Of the process and all its threads, so far."""
+        if not self.pid:
+            return 0.0
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
+
+    def memory_kib(self) -> int:
+        if not self.pid:
+            return 0
+        found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{self.pid}/status").read_text())
+        return int(found[1]) if found else 0
+
+
+@contextmanager
+def process(
+    core: str, command: list[str], log: Path, **environment: str
+) -> Iterator[subprocess.Popen[bytes]]:
+    with log.open("ab") as output:
+        started = subprocess.Popen(
+            ["taskset", "-c", core, *command],
+            cwd=ROOT,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        yield started
+    finally:
+        started.terminate()
+        try:
+            started.wait(15)
+        except subprocess.TimeoutExpired:
+            started.kill()
+            started.wait()
+
+
+def wait_for(url: str, log: Path, started: subprocess.Popen[bytes]) -> None:
+    opener, until = build_opener(ProxyHandler({})), time.monotonic() + START_SECONDS
+    while True:
+        try:
+            opener.open(Request(url), timeout=2).close()
+            return
+        except OSError as error:
+            if getattr(error, "code", 0) in (401, 404, 405):
+                return
+            if started.poll() is not None or time.monotonic() > until:
+                raise SystemExit(f"{url} does not answer:\n{log.read_text()[-2000:]}") from None
+            time.sleep(0.1)
+
+
+class Field:
+    """Every server that a round needs, until the block ends."""
+
+    def __init__(self) -> None:
+        self.stack = ExitStack()
+
+    def __enter__(self) -> Field:
+        self.folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory(prefix="sonde-bench-")))
+        port = free_port()
+        self.upstream = f"http://127.0.0.1:{port}"
+        self._start(
+            OTHER_CORE, [sys.executable, "-m", "bench.upstream", str(port)], "upstream", self.upstream
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stack.close()
+
+    def direct(self) -> Target:
+        return Target("direct", self.upstream + PATH, 0)
+
+    def relay(self) -> Target:
+        port = free_port()
+        command = [sys.executable, "-m", "uvicorn", "bench.relay:application", "--port", str(port)]
+        url = f"http://127.0.0.1:{port}"
+        pid = self._start(
+            TESTED_CORE, [*command, "--no-access-log"], "relay", url, UPSTREAM=self.upstream, alive="/docs"
+        )
+        return Target("relay", url + PATH, pid)
+
+    def litellm(self, program: Path) -> Target:
+        """The proxy of that name, out of an environment of its own."""
+        config, port = self.folder / "litellm.yaml", free_port()
+        config.write_text(LITELLM.replace("UPSTREAM", self.upstream))
+        url = f"http://127.0.0.1:{port}"
+        command = [str(program), "--config", str(config), "--port", str(port), "--num_workers", "1"]
+        alive = "/health/liveliness"
+        pid = self._start(TESTED_CORE, command, "litellm", url, alive=alive, LITELLM_LOG="ERROR")
+        return Target("litellm", url + PATH, pid)
+
+    def sonde(self, name: str = "sonde", **environment: str) -> Target:
+        """One web process on PostgreSQL and Valkey, with key check, reservation and ledger as in earnest."""
+        database, valkey = (
+            self.stack.enter_context(_running(Postgres())),
+            self.stack.enter_context(_running(Valkey())),
+        )
+        port = free_port()
+        settings = {
+            "SONDE_ENV_FILE": "",
+            "SONDE_MODE": "cluster",
+            "SONDE_UPSTREAM": "live",
+            "DATABASE_URL": database.url,
+            "REDIS_URL": valkey.url,
+            "DATA_DIR": str(self.folder / name),
+            "PORT": str(port),
+            "PPLX_WEB_URL": self.upstream,
+            "PPLX_COOKIE": "bench-session-token-of-no-account",
+            "PPLX_IMPERSONATE": "off",
+            **environment,
+        }
+        up = [sys.executable, "manage.py", "up", "--role", "web"]
+        url = f"http://127.0.0.1:{port}"
+        pid = self._start(TESTED_CORE, up, name, url, alive="/health/live", **settings)
+        self._manage(settings, "shell", "-c", SETUP)
+        shown = (self.folder / f"{name}.log").read_text()
+        key = self.folder / f"{name}.key"
+        found = re.search(r"API key\s+(sonde_\S+)", shown)
+        assert found, shown
+        key.write_text(found[1])
+        return Target(name, url + PATH, pid, "gpt", str(key))
+
+    def _manage(self, settings: Mapping[str, str], *arguments: str) -> None:
+        command = [sys.executable, "manage.py", *arguments]
+        subprocess.run(command, cwd=ROOT, env={**os.environ, **settings}, check=True, capture_output=True)
+
+    def _start(
+        self, core: str, command: list[str], name: str, url: str, alive: str = "/", **environment: str
+    ) -> int:
+        log = self.folder / f"{name}.log"
+        started = self.stack.enter_context(process(core, command, log, **environment))
+        wait_for(url + alive, log, started)
+        return started.pid
+
+
+@contextmanager
+def _running(server: Postgres | Valkey) -> Iterator[Postgres | Valkey]:
+    server.start()
+    try:
+        if server.process is not None:
+            subprocess.run(
+                ["taskset", "-acp", OTHER_CORE, str(server.process.pid)], check=False, capture_output=True
+            )
+        yield server
+    finally:
+        server.stop()
