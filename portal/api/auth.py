@@ -16,6 +16,7 @@ from rest_framework import authentication
 from rest_framework.request import Request
 
 from portal.models.users import User
+from portal.services import key_memory
 from portal.services.keys import authenticate_key
 from portal.services.principal import Principal, principal_of
 from portal.wire.errors import Forbidden, unauthenticated
@@ -56,6 +57,15 @@ def authenticate(headers: Mapping[str, str], peer: str | None, request_id: str =
     if principal is None:
         raise unauthenticated()
     return principal
+
+
+def recall(headers: Mapping[str, str], peer: str | None, request_id: str) -> Principal | None:
+    """The caller, if their key proved itself a moment ago and has no limits to be counted in."""
+    token = bearer_token(headers)
+    known = key_memory.recall(token, client_address(headers, peer), request_id) if token else None
+    if known is None or known.key_limit is not None or known.user_limit is not None:
+        return None
+    return known
 
 
 def require_scope(principal: Principal, scope: str) -> None:

@@ -20,9 +20,14 @@ def record(principal: Principal | None, action: str, target: str, **detail: obje
     `action` is dotted (`key.revoked`). Text that looks like a credential is masked; a detail that
     is named like one is a mistake of the caller: ValueError.
     """
+    row(principal, action, target, **detail).save(force_insert=True)
+
+
+def row(principal: Principal | None, action: str, target: str, **detail: object) -> AuditEntry:
+    """The same entry, to be written by the caller."""
     if not ACTION.fullmatch(action):
         raise ValueError(f"not a dotted action: {action}")
-    AuditEntry.objects.create(
+    return AuditEntry(
         actor_id=principal.user_id if principal else None,
         key_id=principal.key_public_id if principal else "",
         address=principal.address if principal else None,

@@ -20,7 +20,7 @@ from django.utils.crypto import constant_time_compare, salted_hmac
 from portal.models.fields import MOST, is_amount
 from portal.models.keys import ApiKey, ClientProfile, PromptPolicy, Scope
 from portal.models.users import User
-from portal.services import audit
+from portal.services import audit, key_memory
 from portal.services.errors import Invalid
 from portal.services.names import is_fit
 from portal.services.principal import ChatTerms, Principal
@@ -120,6 +120,7 @@ def revoke_key(key: ApiKey, *, actor: Principal | None = None) -> bool:
     if not ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=now):
         return False
     key.revoked_at = now
+    transaction.on_commit(key_memory.forget_all)
     audit.record(actor, "key.revoked", _target(key), name=key.name)
     return True
 
@@ -164,7 +165,10 @@ def authenticate_key(text: str, address: str | None, request_id: str = "") -> Pr
     if not key.user.is_active:
         raise Forbidden("This user is disabled.")
     _note_use(key, now)
-    return _speaks_for(key, address, request_id)
+    principal = _speaks_for(key, address, request_id)
+    if not key.networks:
+        key_memory.remember(text, principal, key.expires_at)
+    return principal
 
 
 def checked_name(name: str) -> str:
@@ -284,6 +288,7 @@ def _speaks_for(key: ApiKey, address: str | None, request_id: str) -> Principal:
         request_id=request_id,
         user_limit=key.user.requests_per_minute,
         key_limit=key.requests_per_minute,
+        capped=key.monthly_cap is not None,
         chat=ChatTerms(
             prompt_policy=key.prompt_policy,
             client=key.client_profile,

@@ -40,6 +40,8 @@ class Principal:
     request_id: str = ""
     user_limit: int | None = None
     key_limit: int | None = None
+    capped: bool = False
+    """Whether the key has a monthly cap of credits."""
     chat: ChatTerms = ChatTerms()
 
 

@@ -14,7 +14,7 @@ from django.dispatch import Signal
 
 from portal.models.teams import Membership, Team
 from portal.models.users import User
-from portal.services import audit, ledger
+from portal.services import audit, key_memory, ledger
 from portal.services.errors import Invalid
 from portal.services.names import is_fit
 from portal.services.principal import Principal
@@ -98,6 +98,7 @@ def set_active(user: User, active: bool, *, actor: Principal | None) -> bool:
     user.is_active = active
     if not active:
         disabling.send(User, user=user, actor=actor)
+    transaction.on_commit(key_memory.forget_all)
     audit.record(actor, "user.enabled" if active else "user.disabled", f"user:{user.pk}", email=user.email)
     return True
 

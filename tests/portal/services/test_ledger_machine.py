@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
+from uuid import uuid4
 
 import pytest
 from django.db import transaction
@@ -19,6 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from portal.models.ledger import CreditAccount, LedgerEntry
 from portal.services import ledger
 from portal.services.ledger_check import check
+from portal.services.ledger_many import Ending, Hold, move
 from tests.portal.people import a_team, somebody, the_clock_at
 
 ALLOWANCE = Decimal(100)
@@ -76,7 +78,7 @@ class Ledger(RuleBasedStateMachine):
 
     @rule(who=people, amount=amounts)
     def reserve(self, who: int, amount: Decimal) -> None:
-        subject = f"run:{len(self.books.work)}"
+        subject = f"run:{uuid4()}"
         purses = self.books.purses[who]
         affordable = amount <= purses.allowance + purses.own + self.books.pool
         with the_clock_at(MONTHS[self.month]):
@@ -106,6 +108,37 @@ class Ledger(RuleBasedStateMachine):
             closed = ledger.close(subject, wanted)
         assert closed == ledger.Closed(work.settled, work.amount - work.settled)
         self.give_back(work, work.amount - work.settled, keep=False)
+
+    @rule(data=st.data(), wanted=st.lists(st.tuples(people, amounts), max_size=4))
+    def work_together(self, data: st.DataObject, wanted: list[tuple[int, Decimal]]) -> None:
+        """Several closes and reservations in one go, as busy doors make them; what is left is done alone."""
+        waiting = self.subjects(is_open=True)
+        over = data.draw(st.lists(st.sampled_from(waiting), unique=True, max_size=4)) if waiting else []
+        shares = [data.draw(st.integers(0, 5)) for _ in over]
+        endings = [
+            Ending(subject, (self.books.work[subject].amount * share / 4).quantize(Decimal("0.0001")))
+            for subject, share in zip(over, shares, strict=True)
+        ]
+        holds = [Hold(self.users[who].pk, f"run:{uuid4()}", amount, None) for who, amount in wanted]
+        with the_clock_at(MONTHS[self.month]):
+            held = move(holds, endings)
+        for ending in endings:
+            work = self.books.work[ending.subject]
+            work.settled = min(ending.settled, work.amount)
+            self.give_back(work, work.amount - work.settled, keep=False)
+        for (who, amount), hold in zip(wanted, holds, strict=True):
+            if hold.subject in held:
+                purses = self.books.purses[who]
+                from_allowance = min(amount, purses.allowance)
+                purses.allowance -= from_allowance
+                purses.own -= amount - from_allowance
+                assert purses.own >= 0
+                drawn = [from_allowance, amount - from_allowance, Decimal(0)]
+                self.books.work[hold.subject] = Work(who, self.month, drawn)
+        for who, amount in (
+            pair for pair, hold in zip(wanted, holds, strict=True) if hold.subject not in held
+        ):
+            self.reserve(who, amount)
 
     @rule(data=st.data())
     def repeat(self, data: st.DataObject) -> None:
