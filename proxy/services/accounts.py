@@ -8,14 +8,15 @@ moves money in one transaction does it in this order, or two chats wait for each
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Literal, cast
 
 from django.conf import settings
-from django.db import transaction
-from django.db.models import Case, Count, F, OuterRef, PositiveIntegerField, Q, QuerySet, Subquery, When
+from django.db import connection, transaction
+from django.db.models import Count, F, OuterRef, QuerySet, Subquery
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Coalesce
 from django.utils import timezone
@@ -23,6 +24,7 @@ from django.utils import timezone
 from portal.services import sealing, upstreams
 from portal.services.errors import Invalid
 from portal.services.queue import ring_after_commit
+from portal.services.transactions import joined
 from portal.wire.errors import Problem, Unavailable
 from proxy.models.accounts import WebAccount
 from proxy.models.chats import ChatTurn
@@ -35,6 +37,14 @@ from proxy.upstream.web import Session
 Health = WebAccount.Health
 Uses = Literal["pro", "research"]
 """Which of an account's two counters an answer takes from (perplexity-web §11)."""
+SUCCESS = ("succeeded_at", "remaining_pro", "health", "health_reason", "faults", "retry_at")
+LOADS = """
+SELECT account_id, count(*) FROM (
+    SELECT account_id FROM proxy_chatturn WHERE state = 'open' AND lease_until > %s
+    UNION ALL
+    SELECT account_id FROM proxy_deepresearch WHERE held_until > %s
+) AS busy WHERE account_id IS NOT NULL GROUP BY account_id
+"""
 CARE = "proxy.care"
 QUOTA_STALE = timedelta(hours=6)
 """A counter that nobody could read again for so long is none."""
@@ -58,11 +68,12 @@ def take_account(
     `counted` is whether the answer uses up quota, `preferred` the account whose thread is continued.
     """
     now = timezone.now()
-    fit = _fit(now, tier_needed, counted=counted, uses=uses).exclude(pk__in=excluded)
-    loads = {account: account.load for account in fit.annotate(load=_load(now))}
+    may = partial(may_be_asked, now=now, tier_needed=tier_needed, counted=counted, uses=uses)
+    rows = pool().exclude(pk__in=excluded).annotate(load=_load(now))
+    loads = {account: account.load for account in rows if may(account)}
     free = [account for account, load in loads.items() if load < account.parallel_limit]
-    free.sort(key=lambda one: (one.pk != preferred, *_order(one, loads[one])))
-    taken = (mine for account in free if (mine := _lock(fit, account.pk)))
+    free.sort(key=lambda one: (one.pk != preferred, *rank(one, loads[one])))
+    taken = (mine for account in free if (mine := _lock(account.pk, may)))
     return next(taken, None)
 
 
@@ -70,8 +81,8 @@ def is_anyone_busy(
     *, tier_needed: Tier, counted: bool, excluded: Collection[int] = (), uses: Uses = "pro"
 ) -> bool:
     """Whether an account that `take_account` did not take lacks nothing but a free place."""
-    fit = _fit(timezone.now(), tier_needed, counted=counted, uses=uses)
-    return fit.exclude(pk__in=excluded).exists()
+    may = partial(may_be_asked, now=timezone.now(), tier_needed=tier_needed, counted=counted, uses=uses)
+    return any(may(account) for account in pool().exclude(pk__in=excluded))
 
 
 def why_none(*, tier_needed: Tier, counted: bool, uses: Uses = "pro") -> Problem:
@@ -104,19 +115,29 @@ def tier_of(account: WebAccount) -> Tier:
     return cast(Tier, account.tier)
 
 
-def note_success(account_id: int, *, counted: bool, opened_at: datetime | None = None) -> None:
-    """An answer came to its end. What was opened before the last trouble does not clear it."""
+def note_success(account_id: int, *, counted: bool, opened_at: datetime | None = None) -> WebAccount | None:
+    """An answer came to its end; the account as it is now, if it is still there."""
+    with joined():
+        account = WebAccount.objects.select_for_update().filter(pk=account_id).first()
+        if account is not None:
+            succeed(account, counted=counted, opened_at=opened_at)
+            account.save(update_fields=SUCCESS)
+        return account
+
+
+def succeed(account: WebAccount, *, counted: bool, opened_at: datetime | None = None) -> None:
+    """Put an answer's end into the row, which the caller has locked and saves (`SUCCESS`).
+
+    What was opened before the last trouble does not clear it.
+    """
     now = timezone.now()
-    left = Case(
-        When(remaining_pro__gt=0, then=F("remaining_pro") - 1),
-        default=F("remaining_pro"),
-        output_field=PositiveIntegerField(),
-    )
-    rows = WebAccount.objects.filter(pk=account_id)
-    rows.update(succeeded_at=now, **({"remaining_pro": left} if counted else {}))
-    rows.exclude(health=Health.EXPIRED).filter(Q(health_at=None) | Q(health_at__lte=opened_at or now)).update(
-        health=Health.ACTIVE, health_reason="", faults=0, retry_at=None
-    )
+    account.succeeded_at = now
+    if counted and account.remaining_pro:
+        account.remaining_pro -= 1
+    is_about_now = account.health_at is None or account.health_at <= (opened_at or now)
+    if account.health != Health.EXPIRED and is_about_now:
+        account.health, account.health_reason = Health.ACTIVE, ""
+        account.faults, account.retry_at = 0, None
 
 
 def note_research(account_id: int) -> None:
@@ -210,6 +231,23 @@ def pool() -> QuerySet[WebAccount]:
     return WebAccount.objects.filter(sandbox=upstreams.uses_sandbox())
 
 
+def lock_pool(also: Collection[int] = ()) -> dict[int, WebAccount]:
+    """Every account of the pool, and `also` these, locked in the order of their ids."""
+    marks = ", ".join(["%s"] * len(also)) or "NULL"
+    lock = " FOR UPDATE" if connection.features.has_select_for_update else ""
+    sql = f"SELECT * FROM proxy_webaccount WHERE sandbox = %s OR id IN ({marks}) ORDER BY id{lock}"
+    rows = WebAccount.objects.raw(sql, [upstreams.uses_sandbox(), *also])
+    return {account.pk: account for account in rows}
+
+
+def loads() -> dict[int, int]:
+    """Account → how many answers it is giving now: chats, and deep research."""
+    now = connection.ops.adapt_datetimefield_value(timezone.now())
+    with connection.cursor() as cursor:
+        cursor.execute(LOADS, [now, now])
+        return dict(cursor.fetchall())
+
+
 def open_turns(account: WebAccount) -> int:
     """How many answers it is giving now, deep researches among them."""
     rows = WebAccount.objects.filter(pk=account.pk).annotate(load=_load(timezone.now()))
@@ -241,27 +279,20 @@ def seal_jar(account: WebAccount, jar: Jar) -> None:
     account.jar = sealing.seal(json.dumps(dict(jar)), account, "jar")
 
 
-def _fit(now: datetime, tier_needed: Tier, *, counted: bool, uses: Uses = "pro") -> QuerySet[WebAccount]:
-    """Accounts that may be asked now, as far as one row tells."""
+def may_be_asked(
+    account: WebAccount, *, now: datetime, tier_needed: Tier, counted: bool, uses: Uses = "pro"
+) -> bool:
+    """Whether it may be asked now, as far as its row tells: places are another question."""
+    if not account.enabled or account.draining or not account.jar or account.health == Health.EXPIRED:
+        return False
+    if account.tier not in _tiers(tier_needed) or (account.retry_at is not None and account.retry_at > now):
+        return False
+    # One that nobody has seen alive for long is checked first (SPEC 10.23).
     proven_since = now - timedelta(hours=settings.COOKIE_MAX_AGE_HOURS)
-    fit = (
-        pool()
-        .filter(enabled=True, draining=False, tier__in=_tiers(tier_needed))
-        .exclude(jar="")
-        .exclude(health=Health.EXPIRED)
-        .filter(Q(retry_at=None) | Q(retry_at__lte=now))
-        .filter(
-            # One that nobody has seen alive for long is checked first (SPEC 10.23).
-            Q(checked_at__gte=proven_since)
-            | Q(succeeded_at__gte=proven_since)
-            | Q(jar_changed_at__gte=proven_since)
-        )
-    )
-    if counted:
-        known_since = now - QUOTA_STALE
-        left = f"remaining_{uses}"
-        fit = fit.filter(Q((left, None)) | Q((f"{left}__gt", 0)) | Q(quota_at__lt=known_since))
-    return fit
+    seen = (account.checked_at, account.succeeded_at, account.jar_changed_at)
+    if not any(at is not None and at >= proven_since for at in seen):
+        return False
+    return not (counted and _is_used_up(account, now, uses))
 
 
 def _is_used_up(account: WebAccount, now: datetime, uses: Uses) -> bool:
@@ -287,19 +318,19 @@ def _researching(now: datetime) -> QuerySet[DeepResearch]:
     return DeepResearch.objects.filter(held_until__gt=now)
 
 
-def _order(account: WebAccount, load: int) -> tuple[int, bool, float, float]:
+def rank(account: WebAccount, load: int) -> tuple[int, bool, float, float]:
     """By priority; then healthy before doubtful, idle before busy, long unused before just used."""
     used = account.succeeded_at.timestamp() if account.succeeded_at else 0.0
     busy = load / account.parallel_limit
     return account.priority, account.health != Health.ACTIVE, busy, used
 
 
-def _lock(fit: QuerySet[WebAccount], account_id: int) -> WebAccount | None:
-    """The account, locked, if it is still fit and has a place. Its lock is given back when it has none,
-    so that nobody waits for one account while holding another."""
+def _lock(account_id: int, may: Callable[[WebAccount], bool]) -> WebAccount | None:
+    """The account, locked, if it may still be asked and has a place. Its lock is given back when it has
+    none, so that nobody waits for one account while holding another."""
     with suppress(_Taken, WebAccount.DoesNotExist), transaction.atomic():
-        account = fit.select_for_update().get(pk=account_id)
-        if open_turns(account) >= account.parallel_limit:
+        account = pool().select_for_update().get(pk=account_id)
+        if not may(account) or open_turns(account) >= account.parallel_limit:
             raise _Taken
         return account
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import cast
@@ -33,18 +34,40 @@ def all_models() -> tuple[Model, ...]:
     return tuple(model_of(row) for row in ChatModel.objects.all())
 
 
-def find_model(name: str) -> Priced:
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What the portal can answer with at one moment: some models, and the highest tier of its accounts."""
+
+    models: Mapping[str, Priced]
+    tier: Tier
+
+
+def read_offer(names: Collection[str], accounts: Iterable[WebAccount]) -> Offer:
+    """Those of `names` that there are, for questions that are looked at together; `accounts`: the pool."""
+    if not names:
+        return Offer({}, tier_among(accounts))
+    marks = ", ".join(["%s"] * len(names))
+    rows = ChatModel.objects.raw(f"SELECT * FROM proxy_chatmodel WHERE id IN ({marks})", [*names])
+    return Offer({row.pk: Priced(model_of(row), row.price) for row in rows}, tier_among(accounts))
+
+
+def find_model(name: str, offer: Offer | None = None) -> Priced:
     """The model that a request names, if this pool may use it. Raises BadRequest, ModelNotAvailable."""
-    row = ChatModel.objects.filter(pk=name).first()
-    known = (model_of(row),) if row is not None else all_models()
-    model = model_table.resolve(known, name, pool_tier())
-    assert row is not None  # `resolve` refuses a name that is not known
-    return Priced(model, row.price)
+    offer = offer or read_offer((name,), pool())
+    priced = offer.models.get(name)
+    known = (priced.model,) if priced else all_models()
+    model_table.resolve(known, name, offer.tier)
+    assert priced is not None  # `resolve` refuses a name that is not known
+    return priced
 
 
 def pool_tier() -> Tier:
     """The highest tier of the enabled accounts: what the portal as a whole can answer (SPEC 10.23)."""
-    tiers = [tier_of(account) for account in pool().filter(enabled=True).exclude(jar="")]
+    return tier_among(pool())
+
+
+def tier_among(accounts: Iterable[WebAccount]) -> Tier:
+    tiers = [tier_of(account) for account in accounts if account.enabled and account.jar]
     order = WebAccount.Tier.values
     return max(tiers, key=order.index, default=cast(Tier, settings.ACCOUNT_TYPE))
 

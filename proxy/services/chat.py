@@ -45,7 +45,7 @@ from proxy.services.accounts import (
 )
 from proxy.services.attachments import Enclosure, enclose
 from proxy.services.bridge import Judge, conversation_of
-from proxy.services.catalog import find_model
+from proxy.services.catalog import Offer, find_model
 from proxy.services.continuity import Filing, Found
 from proxy.services.leases import lease_end
 from proxy.services.prompts import policy_of
@@ -80,6 +80,13 @@ class Question:
     def subject(self) -> str:
         """Of its ledger entries."""
         return f"chat:{self.turn_id}"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it may be opened and settled together with others (together.py)."""
+        terms = self.who.chat
+        is_limited = self.who.capped or terms.key_daily is not None or terms.user_daily is not None
+        return self.conversation_id is None and not is_limited
 
     @property
     def preference(self) -> str:
@@ -141,10 +148,12 @@ def prepare_chat(
     extra_instructions: tuple[str, ...] = (),
     param: str = "messages",
     inherited: Sequence[Enclosure] = (),
+    offer: Offer | None = None,
 ) -> Question:
     """Raises BadRequest, TooLarge, ModelNotAvailable. `param` is the field that brought the messages,
-    `inherited` what came with those of earlier responses."""
-    priced = find_model(request.model)
+    `inherited` what came with those of earlier responses; without an `offer` the models are read for
+    this question alone."""
+    priced = find_model(request.model, offer)
     enclosed = enclose(who, request, inherited)
     request = enclosed.request
     if request.bridge:
@@ -208,7 +217,7 @@ def place_turn(question: Question) -> ChatPlan:
     with transaction.atomic():
         account = _take(question, (), found.account_id if found else None)
         if account is not None:
-            plan = _plan(question, account, found)
+            plan = plan_with(question, account, found)
             turn = ChatTurn.objects.filter(pk=question.turn_id, state=ChatTurn.State.OPEN)
             turn.update(account=account, sandbox=plan.session.upstream.sandbox)
             return plan
@@ -218,7 +227,7 @@ def place_turn(question: Question) -> ChatPlan:
 def plan_again(question: Question, turn: ChatTurn, account: WebAccount) -> ChatPlan:
     """The plan of a turn that another process has opened, for `question`, which is the same."""
     same = replace(question, turn_id=turn.pk, price=turn.price, asked_at=turn.created_at)
-    return _plan(same, account, _thread_of(same))
+    return plan_with(same, account, _thread_of(same))
 
 
 def move_turn(plan: ChatPlan, fault: Fault | None, tried: Collection[int]) -> ChatPlan:
@@ -235,7 +244,7 @@ def move_turn(plan: ChatPlan, fault: Fault | None, tried: Collection[int]) -> Ch
         if account is not None:
             turn = ChatTurn.objects.filter(pk=question.turn_id, state=ChatTurn.State.OPEN)
             turn.update(account=account, lease_until=lease_end())
-            return _plan(question, account)
+            return plan_with(question, account)
     raise _none_left(question, tried, fault)
 
 
@@ -284,7 +293,7 @@ def _penniless(error: ledger.InsufficientCredit) -> RateLimited:
 
 def _write(question: Question, account: WebAccount, found: Found | None) -> ChatPlan:
     """Everything that an open turn consists of. The account is locked."""
-    plan = _plan(question, account, found)
+    plan = plan_with(question, account, found)
     _insert(question, account, sandbox=plan.session.upstream.sandbox)
     return plan
 
@@ -292,7 +301,16 @@ def _write(question: Question, account: WebAccount, found: Found | None) -> Chat
 @transaction.atomic
 def _insert(question: Question, account: WebAccount | None, *, sandbox: bool) -> None:
     who = question.who
-    turn = ChatTurn(
+    turn_row(question, account, sandbox=sandbox).save(force_insert=True)
+    ledger.reserve(who.user_id, question.subject, question.price, key_id=who.key_id)
+    count_chat(who)
+    audit.record(who, "chat.started", question.subject, model=question.model.id, door=question.door)
+
+
+def turn_row(question: Question, account: WebAccount | None, *, sandbox: bool) -> ChatTurn:
+    """The open turn of a question, to be written."""
+    who = question.who
+    return ChatTurn(
         id=question.turn_id,
         user_id=who.user_id,
         key_id=who.key_id,
@@ -307,12 +325,9 @@ def _insert(question: Question, account: WebAccount | None, *, sandbox: bool) ->
         sandbox=sandbox,
         created_at=question.asked_at,
     )
-    turn.save(force_insert=True)
-    ledger.reserve(who.user_id, question.subject, question.price, key_id=who.key_id)
-    count_chat(who)
-    audit.record(who, "chat.started", question.subject, model=question.model.id, door=question.door)
 
 
-def _plan(question: Question, account: WebAccount, found: Found | None = None) -> ChatPlan:
+def plan_with(question: Question, account: WebAccount, found: Found | None = None) -> ChatPlan:
+    """The plan of a question that `account` is to answer, in the thread `found` if that is its own."""
     follows = found.thread if found and found.account_id == account.pk else None
     return ChatPlan(question, session_of(account), timezone.now(), account.remaining_pro, follows)

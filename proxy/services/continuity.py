@@ -7,7 +7,7 @@ ids are as good as the session. It lives for an hour.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 
@@ -43,11 +43,26 @@ class Found:
 
 def find_thread(filing: Filing, conversation: Conversation, accounts: Iterable[int]) -> Found | None:
     """Where one of `accounts` holds exactly this history; the youngest, if several do."""
-    digests = [key_before(filing.scope(account), conversation) for account in accounts]
+    return find_threads([(filing, conversation)], tuple(accounts))[0]
+
+
+def find_threads(
+    asked: Sequence[tuple[Filing, Conversation]], accounts: Collection[int]
+) -> list[Found | None]:
+    """The same for each of many."""
+    places = [
+        [key_before(filing.scope(one), conversation) for one in accounts] for filing, conversation in asked
+    ]
+    digests = [digest for place in places for digest in place]
     young = Continuation.objects.filter(digest__in=digests, used_at__gt=timezone.now() - LIFE)
-    row = young.order_by("-used_at").first()
-    if row is None:
+    rows = {row.digest: row for row in young} if digests else {}
+    return [_youngest([rows[digest] for digest in place if digest in rows]) for place in places]
+
+
+def _youngest(rows: list[Continuation]) -> Found | None:
+    if not rows:
         return None
+    row = max(rows, key=lambda one: one.used_at)
     try:
         return Found(row.account_id, Thread(**json.loads(sealing.unseal(row, "thread"))))
     except sealing.SealError:
@@ -60,15 +75,24 @@ def is_fileable(conversation: Conversation) -> bool:
     return conversation.client == "generic" and not shaped
 
 
-def file_thread(
+def thread_row(
     filing: Filing, conversation: Conversation, answer: str, account_id: int, thread: Thread
-) -> None:
-    """Remember where this answer stands; `answer` is cleaned and has no notices."""
+) -> Continuation:
+    """Where this answer stands, to be kept by `keep_threads`; `answer` is cleaned and has no notices."""
     digest = key_after(filing.scope(account_id), conversation, answer)
     row = Continuation(digest=digest, user_id=filing.user_id, account_id=account_id)
     row.thread = sealing.seal(json.dumps(asdict(thread)), row, "thread")
+    return row
+
+
+def keep_threads(rows: Iterable[Continuation]) -> None:
+    """Of two with one digest the last stays."""
+    by_digest = {row.digest: row for row in rows}
     Continuation.objects.bulk_create(
-        [row], update_conflicts=True, unique_fields=["digest"], update_fields=["thread", "used_at"]
+        [by_digest[digest] for digest in sorted(by_digest)],
+        update_conflicts=True,
+        unique_fields=["digest"],
+        update_fields=["thread", "used_at"],
     )
 
 

@@ -53,6 +53,7 @@ from proxy.services.chat import (
 from proxy.services.courier import Courier
 from proxy.services.settling import Outcome, Settled, settle
 from proxy.services.threads import in_thread
+from proxy.services.together import Ended, settle_soon
 from proxy.upstream import web
 from proxy.upstream.web import Broke, Opened
 
@@ -325,9 +326,12 @@ class Relay:
         if self._settling is None:
             self.outcome.text = self._finisher.content
             ending = self._ending
-            record = partial(ending.keep, self.plan, self._last, self.outcome) if ending else None
-            work = partial(settle, self.plan, self.outcome, record)
-            self._settling = asyncio.ensure_future(in_thread(work))
+            if ending is None:
+                settling = settle_soon(Ended(self.plan, self.outcome))
+            else:
+                record = partial(ending.keep, self.plan, self._last, self.outcome)
+                settling = in_thread(partial(settle, self.plan, self.outcome, record))
+            self._settling = asyncio.ensure_future(settling)
         self.settled = await asyncio.shield(self._settling)
 
 

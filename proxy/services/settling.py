@@ -22,7 +22,7 @@ from portal.services import ledger
 from portal.services.limits import uncount_chat
 from portal.wire.errors import Problem
 from proxy.models.accounts import WebAccount
-from proxy.models.chats import ChatTurn
+from proxy.models.chats import ChatTurn, Continuation
 from proxy.protocol import notices
 from proxy.protocol.chat_stream import usage
 from proxy.protocol.delta import Done, Fault
@@ -99,28 +99,31 @@ def settle(plan: ChatPlan, outcome: Outcome, record: Record | None = None) -> Se
 @transaction.atomic
 def _settle(plan: ChatPlan, outcome: Outcome, record: Record | None) -> Settled:
     question, account_id = plan.question, plan.session.account_id
+    account = None
     if outcome.done:
-        note_success(account_id, counted=question.model.counted, opened_at=plan.opened_at)
+        account = note_success(account_id, counted=question.model.counted, opened_at=plan.opened_at)
     elif outcome.fault:
         note_fault(account_id, outcome.fault, plan.session.jar_version)
     turn = ChatTurn.objects.filter(pk=question.turn_id, state=State.OPEN)
-    if not turn.update(**_ending(plan, outcome)):
+    if not turn.update(**ending_of(plan, outcome)):
         return Settled()
     _close_money(question, delivered=outcome.delivered)
     whole = outcome.done if outcome.problem is None else None
-    settled = _file(plan, whole, outcome.text) if whole else Settled()
+    if whole and (thread := thread_of(plan, whole, outcome.text)):
+        continuity.keep_threads([thread])
+    settled = told(plan, whole, account) if whole else Settled()
     if record:
         record(settled)
     return settled
 
 
-def _file(plan: ChatPlan, done: Done, text: str) -> Settled:
-    """Remember the thread of a whole answer, and say what its readers are told."""
+def thread_of(plan: ChatPlan, done: Done, text: str) -> Continuation | None:
+    """Where a whole answer stands upstream, if the next question may continue there."""
     question = plan.question
-    if continuity.is_fileable(question.conversation) and done.thread.entry:
-        account_id = plan.session.account_id
-        continuity.file_thread(question.filing, question.conversation, text, account_id, done.thread)
-    return _told(plan, done)
+    if not done.thread.entry or not continuity.is_fileable(question.conversation):
+        return None
+    account_id = plan.session.account_id
+    return continuity.thread_row(question.filing, question.conversation, text, account_id, done.thread)
 
 
 def _close_money(question: Question, *, delivered: bool) -> None:
@@ -130,7 +133,8 @@ def _close_money(question: Question, *, delivered: bool) -> None:
         uncount_chat(question.who.user_id, question.who.key_id, question.asked_at)
 
 
-def _ending(plan: ChatPlan, outcome: Outcome) -> dict[str, Any]:
+def ending_of(plan: ChatPlan, outcome: Outcome) -> dict[str, Any]:
+    """What becomes of the turn's row."""
     estimate = usage(len(plan.query), outcome.text)
     problem, done = outcome.problem, outcome.done
     ending: dict[str, Any] = {
@@ -152,18 +156,19 @@ def _ending(plan: ChatPlan, outcome: Outcome) -> dict[str, Any]:
     return ending
 
 
-def _told(plan: ChatPlan, done: Done) -> Settled:
+def told(plan: ChatPlan, done: Done, account: WebAccount | None) -> Settled:
+    """What readers of a whole answer are told; `account` is as the answer leaves it."""
     model = plan.question.model
-    told: list[str] = []
+    lines: list[str] = []
     label = model.label or model.id
     if done.model and done.model.substituted:
         label = label_of(all_models(), done.model.preference)
-        told.append(notices.substituted(label))
+        lines.append(notices.substituted(label))
     if model.counted and plan.remaining is not None:
-        after = WebAccount.objects.values_list("remaining_pro", flat=True).get(pk=plan.session.account_id)
+        after = account.remaining_pro if account else None
         left = notices.remaining(None if after is None else after + 1, after)
-        told += [left] if left else []
-    return Settled(label if done.model else "", tuple(told))
+        lines += [left] if left else []
+    return Settled(label if done.model else "", tuple(lines))
 
 
 def sweep_turns() -> int:
