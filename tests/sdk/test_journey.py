@@ -141,3 +141,15 @@ def test_it_continues_an_earlier_run(by_openai: openai.OpenAI, poll: Poll) -> No
     )
     done = poll(by_openai, again.id)
     assert (done.status, done.previous_response_id) == ("completed", first.id)
+
+
+def test_it_streams_a_run_to_the_perplexity_sdk(by_perplexity: perplexity.Perplexity) -> None:
+    events: list[Any] = list(by_perplexity.responses.create(input=QUESTION, preset="2m", stream=True))
+    done = events[-1].response
+    rest = list(by_perplexity.responses.retrieve(done.id, stream=True, starting_after=4))
+
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    assert (events[0].type, events[-1].type) == ("response.created", "response.completed")
+    text = "".join(event.delta for event in events if event.type == "response.output_text.delta")
+    assert text == dump(done)["output_text"] == by_perplexity.responses.retrieve(done.id).output_text
+    assert [event.type for event in rest] == [event.type for event in events[5:]]

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import httpx
 import perplexity
 import pytest
 
+from tests.environment import ROOT
 from tests.running_server import RunningServer
 from tests.sdk.conftest import PATIENCE
 
@@ -146,6 +152,61 @@ def test_it_raises_each_error_as_its_class(server: RunningServer, strict: perple
             "code": 401,
         }
     }
+
+
+def test_it_serves_a_stdio_server_that_was_made_for_perplexity(server: RunningServer, tmp_path: Path) -> None:
+    """The seed's own set-up: its two variables, its three tools, no word of a portal."""
+    start = {"query": f"{QUESTION} [sandbox:think]", "reasoning_effort": "low"}
+    with Stdio(server, tmp_path) as tools:
+        started = tools.call("pplx_deep_research_start", **start)
+        [job] = set(re.findall(r"resp_[0-9a-f]{32}", started))
+        report = tools.call("pplx_deep_research_check", job_id=job, wait_seconds=40)
+        listed = tools.call("pplx_deep_research_list")
+
+    assert "Status: CREATED" in started
+    assert "# Simulated report" in report
+    assert "<think>" not in report
+    assert f"{job} | COMPLETED" in listed
+
+
+class Stdio:
+    """`manage.py mcp_stdio` with a portal in Perplexity's place, one call at a time."""
+
+    def __init__(self, server: RunningServer, folder: Path) -> None:
+        settings = {"PERPLEXITY_API_KEY": server.api_key, "PERPLEXITY_BASE_URL": server.url}
+        more = {"PATH": os.environ["PATH"], "SONDE_ENV_FILE": "", "DATA_DIR": str(folder / "data")}
+        self._process = subprocess.Popen(
+            [sys.executable, "manage.py", "mcp_stdio"],
+            cwd=ROOT,
+            env={**more, **settings},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._count = 0
+
+    def __enter__(self) -> Stdio:
+        self._ask("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}})
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._process.communicate(timeout=PATIENCE)
+
+    def call(self, tool: str, **arguments: Any) -> str:
+        """What the tool says."""
+        result = self._ask("tools/call", {"name": tool, "arguments": arguments})
+        assert not result.get("isError"), result
+        text: str = result["content"][0]["text"]
+        return text
+
+    def _ask(self, method: str, params: Any) -> Any:
+        assert self._process.stdin
+        assert self._process.stdout
+        self._count += 1
+        frame = {"jsonrpc": "2.0", "id": self._count, "method": method, "params": params}
+        self._process.stdin.write(json.dumps(frame) + "\n")
+        self._process.stdin.flush()
+        return json.loads(self._process.stdout.readline())["result"]
 
 
 def test_it_serves_the_original_s_three_calls(server: RunningServer) -> None:
