@@ -11,6 +11,9 @@ import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from pydantic import TypeAdapter
 
+from portal.wire.conformance.chat import CHAT, ChatBody
+from portal.wire.conformance.chat_stream import STREAM, ChatStream
+from portal.wire.conformance.checks import faults
 from tests.proxy.chatting import events
 from tests.running_server import RunningServer
 from tests.sdk.conftest import new_key
@@ -39,6 +42,7 @@ def test_it_completes(by_openai: openai.OpenAI) -> None:
     raw = by_openai.chat.completions.with_raw_response.create(**ASK)
 
     WHOLE.validate_json(raw.http_response.content, strict=True)
+    assert faults(CHAT.run(ChatBody(raw.http_response.json(), time.time()))) == []
     answer = raw.parse()
     assert answer.choices[0].message.content
     assert answer.choices[0].finish_reason == "stop"
@@ -56,12 +60,11 @@ def test_it_streams_chunks_that_are_valid_to_the_letter(server: RunningServer) -
         timeout=60,
     )
 
-    chunks = events(answer.content)
-    assert chunks.pop() == "data: [DONE]"
+    assert faults(STREAM.run(ChatStream.of(answer.content, include_usage=True))) == []
+    *chunks, _ = events(answer.content)
     for chunk in chunks:
         CHUNK.validate_python(chunk, strict=True)
     assert len(chunks) > 5
-    assert "event:" not in answer.text
 
 
 def test_it_streams_to_the_sdk(by_openai: openai.OpenAI) -> None:
@@ -97,7 +100,7 @@ def test_it_lists_and_finds_models(by_openai: openai.OpenAI) -> None:
 def test_it_raises_each_error_as_its_class(server: RunningServer, by_openai: openai.OpenAI) -> None:
     client = by_openai.with_options(max_retries=0)
     with pytest.raises(openai.BadRequestError) as bad:
-        client.chat.completions.create(**ASK, tools=[{"type": "function", "function": {"name": "f"}}])
+        client.chat.completions.create(**ASK, tools=[{"type": "function", "function": {"name": "two words"}}])
     assert bad.value.param == "tools"
     with pytest.raises(openai.BadRequestError) as unknown:
         client.chat.completions.create(**ASK | {"model": "nope"})
