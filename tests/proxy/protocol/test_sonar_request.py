@@ -3,6 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from portal.wire.errors import BadRequest
 from proxy.protocol.chat_messages import Attachment
@@ -136,3 +138,48 @@ def test_it_lets_harmless_values_pass(harmless: dict[str, Any]) -> None:
 )
 def test_it_names_the_field_that_is_wrong(change: dict[str, Any], param: str) -> None:
     assert refused(change).param == param
+
+
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(st.characters(), max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
+    max_leaves=8,
+)
+PART = st.fixed_dictionaries(
+    {"type": st.sampled_from(["text", "image_url", "file_url", "pdf_url", "video_url"])},
+    optional=dict.fromkeys(("text", "image_url", "file_url", "pdf_url", "file_name"), JSON),
+)
+MESSAGE = st.fixed_dictionaries(
+    {"role": st.sampled_from(["user", "system", "assistant", "tool"])},
+    optional={"content": JSON | st.lists(PART, max_size=3), "tool_calls": JSON},
+)
+NAMES = (
+    "model",
+    "messages",
+    "stream",
+    "stream_mode",
+    "search_mode",
+    "tools",
+    "tool_choice",
+    "response_format",
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from((*NAMES, *UNHONOURED)), JSON),
+    st.lists(MESSAGE, max_size=3) | JSON,
+    st.booleans(),
+)
+def test_it_reads_or_refuses_whatever_json_arrives(
+    request: dict[str, Any], messages: Any, with_a_model: bool
+) -> None:
+    asked = {**request, "messages": messages} | ({"model": "sonar"} if with_a_model else {})
+    assert read_or_named(asked)
+
+
+def read_or_named(request: dict[str, Any]) -> object:
+    """The messages, or the field that is wrong."""
+    try:
+        return parse_sonar(request).chat.messages
+    except BadRequest as problem:
+        return problem.param

@@ -3,12 +3,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from portal.wire.errors import BadRequest
 from portal.wire.fields import fields_of
 from research.protocol.options import RunRequest
 from research.protocol.outcome import Options
 from research.protocol.sonar import LEAST_BUDGET, UNHONOURED, parse_job
+from tests.research.protocol.test_agent_any_json import values
 
 ASKED: dict[str, Any] = {
     "model": "sonar-deep-research",
@@ -140,3 +143,22 @@ def test_it_needs_a_request(request_: Any) -> None:
 @pytest.mark.parametrize("key", [7, "", "k" * 201, "a\nb"])
 def test_it_refuses_a_bad_idempotency_key(key: Any) -> None:
     assert refused(ASKED, idempotency_key=key).param == "idempotency_key"
+
+
+NAMES = ("model", "messages", "reasoning_effort", "search_mode", "search_domain_filter", "tools", *UNHONOURED)
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), values), values, st.booleans())
+def test_it_reads_or_refuses_whatever_json_arrives(
+    request: dict[str, Any], key: object, with_the_least: bool
+) -> None:
+    asked = {**request, **ASKED} if with_the_least else request
+    assert read_or_named(asked, key)
+
+
+def read_or_named(request: dict[str, Any], key: object) -> str | None:
+    """What is asked, or the field that is wrong."""
+    try:
+        return parse(request, idempotency_key=key).question
+    except BadRequest as problem:
+        return problem.param
