@@ -9,14 +9,10 @@ from typing import Any
 
 from portal.wire.urls import host_label, linkable
 from research.models.reports import RunEvent
+from research.protocol.backend_names import backend_name
 
 PAGES_SHOWN = 6
 """Pages of one event that are shown before the rest is folded away."""
-NAMES = {
-    "agent": "Perplexity’s Agent API",
-    "sonar": "Perplexity’s Sonar API",
-    "sonar-sdk": "Perplexity’s Sonar API (second path)",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +50,6 @@ class Words:
 
 
 Data = Mapping[str, Any]
-
-
-def backend_name(name: str) -> str:
-    return NAMES.get(name, name or "the upstream")
 
 
 def lines_of(events: Iterable[RunEvent]) -> list[Line]:

@@ -14,7 +14,8 @@ from portal.services.render import Heading, contents_of
 from portal.wire.urls import host_label
 from research.models.reports import Report
 from research.models.runs import Run
-from research.pages.events import backend_name, counted
+from research.pages.events import counted
+from research.protocol.backend_names import backend_name
 from research.protocol.states import State
 
 LONG_QUESTION = 160

@@ -12,8 +12,9 @@ from typing import Literal
 from uuid import UUID
 
 from portal.wire.errors import BadRequest
-from portal.wire.fields import Fields, is_plain_name
+from portal.wire.fields import Fields
 from portal.wire.ids import parse_response_id
+from portal.wire.metadata import read_metadata
 from research.protocol.filters import read_search
 from research.protocol.options import RunRequest
 from research.protocol.outcome import Options
@@ -86,7 +87,7 @@ def parse_run_request(body: Fields, headers: Mapping[str, str]) -> RunRequest:
         question=asked.question,
         options=options,
         preset=_preset(body),
-        metadata=_metadata(body),
+        metadata=read_metadata(body),
         idempotency_key=read_idempotency_key(body, headers),
         previous_id=_previous(body),
         retry_count=read_retry_count(headers),
@@ -144,21 +145,6 @@ def read_language(body: Fields) -> str | None:
     if code is not None and not _LANGUAGE.fullmatch(code):
         raise body.refuse("language_preference", "must be a language code like en or pt-BR")
     return code
-
-
-def _metadata(body: Fields) -> dict[str, str]:
-    """OpenAI's limits: 16 pairs, keys of 64 characters, values of 512."""
-    pairs = body.inner("metadata")
-    if len(pairs.values) > 16:
-        raise body.refuse("metadata", "must have at most 16 pairs")
-    for key in pairs.values:
-        if not 1 <= len(body.check_text("metadata", key, len(key))) <= 64:
-            raise body.refuse("metadata", "must have keys of 1 to 64 characters")
-    return {key: _metadata_value(body, key, value) for key, value in pairs.values.items()}
-
-
-def _metadata_value(body: Fields, key: str, value: object) -> str:
-    return body.check_text(f"metadata.{key}" if is_plain_name(key) else "metadata", value, 512)
 
 
 def read_idempotency_key(body: Fields, headers: Mapping[str, str]) -> str | None:

@@ -24,6 +24,7 @@ from portal.wire.ids import response_id
 from proxy.protocol.response_object import item_id, reasoning_item, summary_part, text_part
 from proxy.protocol.responses_stream import Event
 from research.protocol.answer import RunView, build_response
+from research.protocol.backend_names import backend_name
 from research.protocol.states import TERMINAL
 
 Json = dict[str, Any]
@@ -31,13 +32,6 @@ Data = Mapping[str, Any]
 
 PIECE = 400
 """Characters of a report in one delta."""
-NAMES = {
-    "agent": "Perplexity’s Agent API",
-    "sonar": "Perplexity’s Sonar API",
-    "sonar-sdk": "Perplexity’s Sonar API (second path)",
-    "web": "Perplexity’s deep research",
-    "responses": "the Responses endpoint",
-}
 _encode = msgspec.json.Encoder().encode
 _QUIET = frozenset({"queued", "admission_refused", *(state.value for state in TERMINAL)})
 """Rows that the stream's own beginning and end tell."""
@@ -177,21 +171,17 @@ def _lines(row: LogRow) -> list[str]:
     return say(row.data) if say else [row.kind.replace("_", " ").capitalize()]
 
 
-def _name(name: object) -> str:
-    return NAMES.get(str(name), str(name) or "the upstream")
-
-
 def _because(data: Data) -> str:
     return f": {' '.join(str(data['why']).split())}" if data.get("why") else ""
 
 
 def _submitting(data: Data) -> list[str]:
     again = " once more, since the first attempt may not have arrived" if data.get("again") else ""
-    return [f"Handing the question to {_name(data.get('backend', ''))}{again}"]
+    return [f"Handing the question to {backend_name(data.get('backend', ''))}{again}"]
 
 
 def _failover(data: Data) -> list[str]:
-    before, after = _name(data.get("from", "")), _name(data.get("to", ""))
+    before, after = backend_name(data.get("from", "")), backend_name(data.get("to", ""))
     return [f"{before} could not take it{_because(data)}", f"Trying {after}"]
 
 
@@ -222,7 +212,7 @@ _SENTENCES: dict[str, Callable[[Data], list[str]]] = {
     "submitting": _submitting,
     "failover": _failover,
     "waiting": lambda data: [f"Trying again in {data.get('seconds', 0)} seconds{_because(data)}"],
-    "running": lambda data: [f"{_name(data.get('backend', ''))} has begun the research"],
+    "running": lambda data: [f"{backend_name(data.get('backend', ''))} has begun the research"],
     "progress": _progress,
     "stop_requested": lambda data: ["Stop requested"],
     "stopping": _stopping,
