@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.sandbox_server import SandboxServer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("sandbox")]
 CHUNK: TypeAdapter[StreamChunk] = TypeAdapter(StreamChunk)
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(256)
 PATHS = ("/chat/completions", "/v1/sonar")
 
 
@@ -103,6 +105,17 @@ def test_it_thinks_where_the_model_s_name_says_so(who: Chatter, sandbox: Sandbox
 
 def test_it_takes_the_catalogue_s_own_names(who: Chatter) -> None:
     assert ask(who, model="sonnet").json()["model"] == "sonnet"
+
+
+def test_it_shows_a_picture_to_the_model(who: Chatter, sandbox: SandboxServer) -> None:
+    url = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
+    parts = [{"type": "text", "text": "What is it?"}, {"type": "image_url", "image_url": {"url": url}}]
+    body = {"model": "sonar", "messages": [{"role": "user", "content": parts}]}
+
+    assert who.client.post(PATHS[0], json=body).status_code == 200
+
+    [upload] = sandbox.control("web/uploads")["uploads"]
+    assert upload["received"] == len(PNG)
 
 
 @pytest.mark.parametrize("stream", [False, True])
