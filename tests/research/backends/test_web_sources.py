@@ -20,7 +20,7 @@ from research.protocol.report import build_report
 from tests.proxy.accounts import account
 from tests.sandbox_server import SandboxServer
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
 
 SHAPES = ("chunks", "patches", "workflow", "text")
 MARKERS = ("", "[sandbox:urls-odd]", "[sandbox:legacy-sources]", "[sandbox:hostile-sources]")

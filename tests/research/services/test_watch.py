@@ -15,7 +15,7 @@ from pytest_django import DjangoAssertNumQueries, Settings
 
 from portal.models.system import Credential
 from portal.services import credentials, ledger
-from research.backends.base import Backend
+from research.backends.base import Backend, Trace
 from research.models.runs import Run
 from research.protocol.outcome import Fault, Finished, Order, Refused, Running, Snapshot, Stop, Submission
 from research.protocol.states import State
@@ -47,6 +47,9 @@ class Upstream:
         self.asked = 0
 
     async def submit(self, order: Order) -> Submission:
+        raise NotImplementedError
+
+    async def trace(self, order: Order) -> Trace:
         raise NotImplementedError
 
     async def poll(self, upstream_id: str) -> Snapshot:

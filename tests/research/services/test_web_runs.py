@@ -29,6 +29,7 @@ from tests.research.people import ask, somebody
 from tests.sandbox_server import SandboxServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
+# `embedded` below: what the upstream does is the same on either engine, and is played on one.
 
 QUESTION = "How do tides work?"
 SHAPES = ("chunks", "patches", "workflow", "text")
@@ -124,6 +125,7 @@ def test_it_carries_a_question_to_the_whole_report_and_charges_once(
     assert (row.state, row.held_until, row.account) == (DeepResearch.State.ENDED, None, tester)
 
 
+@pytest.mark.embedded
 def test_it_shows_goals_searches_pages_and_the_time_to_go(sandbox: SandboxServer, who: Principal) -> None:
     account()
     run = ask(who, f"{QUESTION} [sandbox:stuck] [sandbox:duration=0.3]")
@@ -138,6 +140,7 @@ def test_it_shows_goals_searches_pages_and_the_time_to_go(sandbox: SandboxServer
     assert [goal for data in told for goal in data.get("goals", ())] == run.progress["goals"]
 
 
+@pytest.mark.embedded
 def test_it_delivers_the_report_body_of_every_shape(sandbox: SandboxServer, who: Principal) -> None:
     account(parallel_limit=20)
     shapes = [f"shape={shape}] [sandbox:report-in={place}" for shape in SHAPES for place in PLACES]
@@ -151,12 +154,14 @@ def test_it_delivers_the_report_body_of_every_shape(sandbox: SandboxServer, who:
     ] == []
 
 
+@pytest.mark.embedded
 def test_it_calls_a_cover_note_without_a_report_incomplete(sandbox: SandboxServer, who: Principal) -> None:
     account()
     run = drive(ask(who, f"{QUESTION} [sandbox:report-in=none]"))
     assert (run.state, run.report.incomplete_reason) == (State.INCOMPLETE, "cover_note_only")
 
 
+@pytest.mark.embedded
 def test_it_gets_over_every_nuisance(sandbox: SandboxServer, who: Principal) -> None:
     account(parallel_limit=40)
     ends = {
@@ -166,6 +171,7 @@ def test_it_gets_over_every_nuisance(sandbox: SandboxServer, who: Principal) -> 
     assert ends == dict.fromkeys(NUISANCES, (State.COMPLETED, "", 1))
 
 
+@pytest.mark.embedded
 def test_it_gives_everything_back_when_nothing_was_delivered(sandbox: SandboxServer, who: Principal) -> None:
     tester = account(parallel_limit=40)
     ended = outcomes(who, FAILURES)
@@ -180,6 +186,7 @@ def test_it_gives_everything_back_when_nothing_was_delivered(sandbox: SandboxSer
     assert open_turns(tester) == 0
 
 
+@pytest.mark.embedded
 def test_it_puts_the_question_to_one_account_after_another_and_notes_what_each_is(
     sandbox: SandboxServer, who: Principal
 ) -> None:
@@ -216,6 +223,7 @@ def test_it_asks_no_account_that_has_none_left(sandbox: SandboxServer, who: Prin
     assert sandbox.counts().web_asks(QUESTION) == 0
 
 
+@pytest.mark.embedded
 def test_it_needs_an_account_that_can_do_research(sandbox: SandboxServer, who: Principal) -> None:
     account(tier="free")
     run = drive(ask(who, QUESTION))
@@ -240,6 +248,7 @@ def test_it_frees_a_place_that_nobody_looks_after(sandbox: SandboxServer, who: P
     assert open_turns(tester) == 0
 
 
+@pytest.mark.embedded
 @pytest.mark.parametrize("words", ["rotating", "restless-rotating2", "chunked"])
 def test_it_keeps_a_session_alive_that_gets_a_new_token_each_time(
     sandbox: SandboxServer, who: Principal, words: str
@@ -260,6 +269,7 @@ def test_it_really_stops_the_upstream_and_releases_everything(sandbox: SandboxSe
     assert open_turns(tester) == 0
 
 
+@pytest.mark.embedded
 def test_it_stops_without_the_upstreams_word_when_that_cannot_be_had(
     sandbox: SandboxServer, who: Principal
 ) -> None:
@@ -349,6 +359,7 @@ def test_it_continues_the_thread_of_an_earlier_run(sandbox: SandboxServer, who: 
     assert newest["thread"] == earlier["thread"] == earlier["id"]
 
 
+@pytest.mark.embedded
 def test_it_says_everything_again_where_the_earlier_thread_is_gone(
     sandbox: SandboxServer, who: Principal
 ) -> None:
@@ -361,6 +372,7 @@ def test_it_says_everything_again_where_the_earlier_thread_is_gone(
     assert QUESTION in str(newest["body"])
 
 
+@pytest.mark.embedded
 def test_it_names_the_options_that_a_session_cannot_express(sandbox: SandboxServer, who: Principal) -> None:
     account()
     options = Options(
