@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from io import BufferedRandom
 from tempfile import TemporaryFile
 from typing import BinaryIO, cast
 
@@ -17,7 +16,7 @@ class Spool:
 
     def __init__(self, content: bytes = b"") -> None:
         # It is closed when this goes.
-        self._file = cast(BufferedRandom, TemporaryFile(dir=settings.DATA_DIR))  # noqa: SIM115
+        self._file = TemporaryFile(dir=settings.DATA_DIR)  # noqa: SIM115
         self.size = 0
         self.write(content)
 

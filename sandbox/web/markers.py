@@ -17,7 +17,7 @@ BRIDGES = (
     "call", "two", "message", "prose", "fenced", "wrong", "unknown", "duplicate", "extra", "empty", "nan",
 )  # fmt: skip
 FORGOTTEN = ("new", "failed", "400", "403", "404", "422")
-PROCESSING = ("works", "blocked", "failed", "tokens", "silent", "foreign", "cut")
+PROCESSING = ("works", "blocked", "failed", "tokens", "silent", "foreign", "cut", "waits")
 UPLOADS = ("error", "limited", "missing", "rejected", "refused")
 
 

@@ -23,6 +23,8 @@ from sandbox.wire import Cut, dump, reply
 from sandbox.world import Refused, script_for
 
 _STORAGE = "/_storage"
+_WAIT = 300.0
+"""Seconds that a reading takes which nobody waits for."""
 _NEEDED = {"content_type": str, "file_size": int, "filename": str, "source": str}
 _DENIED = (
     '<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>{code}</Code><Message>{message}</Message></Error>'
@@ -145,6 +147,8 @@ class UploadDoor:
         if manner == "cut":
             yield Cut()
             return
+        if manner == "waits":
+            await self._backend.world.sleep(_WAIT)
         if manner == "foreign":
             yield write(0, "message", dump({"file_uuid": str(uuid.uuid4()), "success": False}))
         for upload in uploads if manner != "silent" else ():

@@ -33,8 +33,8 @@ def upload(who: Chatter, name: str = "a.txt", content: bytes = b"text", **fields
     return who.client.post(PATH, files={"file": (name, content)}, data=fields)
 
 
-def kept(who: Chatter, *arguments: Any, **fields: str) -> dict[str, Any]:
-    answer = upload(who, *arguments, **fields)
+def kept(who: Chatter, name: str = "a.txt", content: bytes = b"text", **fields: str) -> dict[str, Any]:
+    answer = upload(who, name, content, **fields)
     assert answer.status_code == 200, answer.text
     body: dict[str, Any] = answer.json()
     return body

@@ -5,83 +5,35 @@ The server is on this machine; the guards of these tests take it, and only it, f
 
 from __future__ import annotations
 
-import asyncio
-import ssl
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
 from portal.http import Guard, NotPublic, StreamConnectFailed, guarded_session
-from portal.wire.addresses import is_public
 from portal.wire.errors import Problem
 from proxy.upstream.fetching import Fetched, fetch
 from tests.certificates import make_certificate
+from tests.proxy.upstream.site import HERE, HOST, Site, guard_of, serving
 
-HOST = "files.example.org"
-HERE = "127.0.0.1"
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(1000)
-
-
-@dataclass(slots=True)
-class Site:
-    """Answers each path with what it was told to."""
-
-    port: int = 0
-    answers: dict[str, bytes] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
-
-    def gives(self, path: str, body: bytes = b"", status: int = 200, **headers: str) -> str:
-        lines = [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
-        head = "\r\n".join(
-            [f"HTTP/1.1 {status} Fine", f"content-length: {len(body)}", "connection: close", *lines]
-        )
-        self.answers[path] = head.encode() + b"\r\n\r\n" + body
-        return f"https://{HOST}{path}"
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode()
-            self.asked.append(head)
-            writer.write(self.answers[head.split()[1]])
-            await writer.drain()
-        except (OSError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            writer.close()
 
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_certificate(tmp_path_factory.mktemp("tls") / "files.pem", HOST, "other.example.org")
+    return make_certificate(tmp_path_factory.mktemp("tls") / "files.pem", HOST)
 
 
 @pytest_asyncio.fixture
 async def site(certificate: Path) -> AsyncIterator[Site]:
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(certificate)
-    site = Site()
-    server = await asyncio.start_server(site.serve, HERE, 0, ssl=tls)
-    site.port = server.sockets[0].getsockname()[1]
-    yield site
-    server.close()
+    async with serving(certificate) as site:
+        yield site
 
 
 @pytest.fixture
 def guard(site: Site, certificate: Path) -> Guard:
-    return guard_of(site, certificate, lambda _: [HERE])
-
-
-def guard_of(site: Site, certificate: Path, names: Callable[[str], Sequence[str]]) -> Guard:
-    async def resolve(host: str) -> Sequence[str]:
-        return names(host)
-
-    def allows(address: str) -> bool:
-        return address == HERE or is_public(address)
-
-    return Guard(resolve, allows, ssl.create_default_context(cafile=certificate), site.port)
+    return guard_of(site, certificate)
 
 
 async def refusal(url: str, guard: Guard, at_most: int = 10_000) -> tuple[int, str | None]:
