@@ -56,8 +56,9 @@ def visible_responses(who: Principal) -> QuerySet[ChatResponse]:
 
 
 def find_response(who: Principal, response_id: UUID | None) -> ChatResponse:
-    """The caller's own; every other id is answered like an unknown one."""
-    found = visible_responses(who).filter(pk=response_id).first() if response_id else None
+    """The caller's own, as far as it is shown; every other id is answered like an unknown one."""
+    rows = visible_responses(who).defer("said", "prepared", "thread")
+    found = rows.filter(pk=response_id).first() if response_id else None
     if found is None:
         raise not_found()
     return found

@@ -13,20 +13,18 @@ from portal.api.lean import Answer, Call, KeyRoute, Later, Reply
 from portal.api.streaming import Stream
 from portal.models.keys import Scope
 from portal.services.principal import Principal
-from portal.services.upstreams import uses_sandbox
 from proxy.protocol import chat_functions
 from proxy.protocol.attachments import LARGEST
 from proxy.protocol.chat import parse_chat
 from proxy.protocol.chat_stream import ChatFold, ChatHead, ChatStream, Closing, error_frame
-from proxy.protocol.conversation import DROPPED_HEADER
 from proxy.protocol.delta import Done
 from proxy.protocol.functions import EXPERIMENTAL, EXPERIMENTAL_HEADER
 from proxy.services.bridge import Judge
 from proxy.services.chat import Busy, ChatPlan, Question, open_turn, prepare_chat
 from proxy.services.relay import Relay
+from proxy.services.telling import footer_of, headers_of, sonde_of
 
 DOOR = "api"
-SANDBOX_HEADER = "x-sonde-sandbox"
 LARGEST_REQUEST = LARGEST_BODY + LARGEST * 4 // 3
 """Bytes: what is attached comes as base64."""
 
@@ -110,7 +108,7 @@ def _closing(relay: Relay, done: Done) -> Closing:
     return Closing(
         _query_characters(relay),
         relay.settled.notices,
-        done.sources if _wants_footer(question) else (),
+        footer_of(question, done.sources),
         _sonde(relay),
     )
 
@@ -120,31 +118,7 @@ def _query_characters(relay: Relay) -> int:
 
 
 def _sonde(relay: Relay) -> dict[str, object]:
-    """The member of the answer that is ours (SPEC 10.9)."""
-    question, settled = relay.question, relay.settled
-    sonde: dict[str, object] = {"answered_by": settled.answered_by or None, "usage": "estimated"}
-    if question.request.ignored:
-        sonde["ignored"] = question.request.ignored
-    if dropped := question.conversation.dropped.header:
-        sonde["dropped"] = dropped
-    if relay.plan and relay.plan.session.upstream.sandbox:
-        sonde["sandbox"] = True
-    return sonde
-
-
-def _wants_footer(question: Question) -> bool:
-    """As the request says, else as its key does."""
-    asked = question.request.sources_footer
-    return question.who.chat.sources_footer if asked is None else asked
-
-
-def headers_of(question: Question, plan: ChatPlan | None) -> Mapping[str, str]:
-    headers: dict[str, str] = {}
-    if dropped := question.conversation.dropped.header:
-        headers[DROPPED_HEADER] = dropped
-    if plan.session.upstream.sandbox if plan else uses_sandbox():
-        headers[SANDBOX_HEADER] = "true"
-    return headers
+    return sonde_of(relay.question, relay.plan, relay.settled)
 
 
 routes = (KeyRoute("POST", "/v1/chat/completions", Scope.CHAT.value, complete, LARGEST_REQUEST),)

@@ -15,16 +15,15 @@ from django.conf import settings
 
 from portal.api.auth import require_scope
 from portal.api.lean import Answer, Call, Later, Reply, answer_json
+from portal.api.replay import starting_after
 from portal.api.streaming import Stream
 from portal.models.keys import Scope
 from portal.services.principal import Principal
-from portal.services.upstreams import uses_sandbox
 from portal.wire.errors import BadRequest, Problem
 from portal.wire.fields import fields_of
 from portal.wire.ids import parse_response_id, response_id
 from proxy.api.paging import is_backwards, limit_of
 from proxy.models.responses import ChatResponse
-from proxy.protocol.conversation import DROPPED_HEADER
 from proxy.protocol.delta import Done
 from proxy.protocol.functions import EXPERIMENTAL, EXPERIMENTAL_HEADER
 from proxy.protocol.response_object import deleted, list_page
@@ -43,8 +42,7 @@ from proxy.services.responses import (
     page_of_input,
     queue_response,
 )
-
-SANDBOX_HEADER = "x-sonde-sandbox"
+from proxy.services.telling import headers_of
 
 
 def create(call: Call, who: Principal) -> Reply:
@@ -67,7 +65,7 @@ def create(call: Call, who: Principal) -> Reply:
 
 def retrieve(call: Call, who: Principal) -> Reply:
     """The object as it is now, or with `stream=true` its events: the same again, then those to come."""
-    after = _starting_after(call)
+    after = starting_after(call)
     row = _find(call, who)
     if after is None:
         return answer_json(row.body)
@@ -148,26 +146,5 @@ def _encoded(events: Iterable[Event]) -> bytes:
 
 
 def _headers(question: Question, plan: ChatPlan | None) -> Mapping[str, str]:
-    headers: dict[str, str] = {}
-    if dropped := question.conversation.dropped.header:
-        headers[DROPPED_HEADER] = dropped
-    if question.request.bridge:
-        headers[EXPERIMENTAL_HEADER] = EXPERIMENTAL
-    if plan.session.upstream.sandbox if plan else uses_sandbox():
-        headers[SANDBOX_HEADER] = "true"
-    return headers
-
-
-def _starting_after(call: Call) -> int | None:
-    """The number after which a stream is asked for, -1 for all of it; None when none is asked for."""
-    asked = call.query.get("stream", "").lower()
-    if asked not in ("", "true", "false", "1", "0"):
-        raise BadRequest("stream must be true or false", param="stream")
-    if asked not in ("true", "1") or call.method == "HEAD":
-        return None
-    text = call.query.get("starting_after", "")
-    if not text:
-        return -1
-    if not (text.isascii() and text.isdecimal() and len(text) <= 9):
-        raise BadRequest("starting_after must be the number of an event", param="starting_after")
-    return int(text)
+    headers = headers_of(question, plan)
+    return {**headers, EXPERIMENTAL_HEADER: EXPERIMENTAL} if question.request.bridge else headers

@@ -12,7 +12,7 @@ from portal.api.lean import Answer, Call, KeyRoute, Later, Reply
 from portal.api.streaming import Stream
 from portal.models.keys import Scope
 from portal.services.principal import Principal
-from proxy.api.chat import DOOR, LARGEST_REQUEST, headers_of
+from proxy.api.chat import DOOR, LARGEST_REQUEST
 from proxy.protocol.chat_stream import our_member
 from proxy.protocol.delta import Done
 from proxy.protocol.sonar import parse_sonar
@@ -20,6 +20,7 @@ from proxy.protocol.sonar_answer import SonarEnd, SonarFold, SonarHead
 from proxy.protocol.sonar_stream import ConciseStream, FullStream, SonarStream, error_record
 from proxy.services.chat import Busy, ChatPlan, open_turn, prepare_chat
 from proxy.services.relay import Relay
+from proxy.services.telling import headers_of
 
 
 def complete(call: Call, who: Principal) -> Reply:

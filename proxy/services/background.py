@@ -24,7 +24,7 @@ from functools import partial
 from uuid import UUID
 
 from django.db import Error, transaction
-from django.db.models import F
+from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from portal.services import network, sealing
@@ -37,7 +37,7 @@ from proxy.protocol.response_object import frame
 from proxy.protocol.responses_stream import Event, ResponseStream
 from proxy.services.bridge import Judge
 from proxy.services.chat import Busy, ChatPlan, Question, judge_of, place_turn, plan_again
-from proxy.services.leases import lease_end
+from proxy.services.leases import LEASE, lease_end
 from proxy.services.relay import Relay, Resumed
 from proxy.services.response_making import end_stream
 from proxy.services.response_rows import (
@@ -188,17 +188,21 @@ def answer_response(response_id: UUID) -> None:
 def ring_waiting() -> None:
     """Free what workers left that died, and ring again for what no worker has begun."""
     now = timezone.now()
-    mine = ChatTurn.objects.filter(state=State.OPEN, door=BACKGROUND)
-    lost = mine.filter(lease_until__lt=now)
-    unheard = mine.filter(claimed_at=None, lease_until__lt=lease_end() - RING_AGAIN)
-    turns = list((lost | unheard).order_by("lease_until").values_list("pk", flat=True)[:A_SWEEP])
+    turns = list(waiting(now).values_list("pk", flat=True)[:A_SWEEP])
     if not turns:
         return
-    mine = mine.filter(pk__in=turns)
+    mine = ChatTurn.objects.filter(pk__in=turns, state=State.OPEN)
     mine.filter(lease_until__lt=now).update(claimed_at=None)
     mine.filter(claimed_at=None).update(lease_until=lease_end())
     for turn_id in turns:
         ring(ANSWER, str(turn_id))
+
+
+def waiting(now: datetime) -> QuerySet[ChatTurn]:
+    """Turns whose worker has died, and those that nobody has taken and nobody was rung for lately."""
+    open_turns = ChatTurn.objects.filter(state=State.OPEN, door=BACKGROUND)
+    rung_before = open_turns.filter(lease_until__lt=now + LEASE - RING_AGAIN).order_by("lease_until")
+    return rung_before.filter(Q(claimed_at=None) | Q(lease_until__lt=now))
 
 
 def _claim(response_id: UUID) -> datetime | None:

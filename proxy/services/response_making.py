@@ -8,14 +8,12 @@ The last events are made there, so that the caller reads exactly what is stored.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from django.utils import timezone
 
 from portal.wire.errors import Problem
-from proxy.protocol.delta import Delta, Reasoning, Source, Text
+from proxy.protocol.delta import Delta, Reasoning, Text
 from proxy.protocol.functions_answer import BridgeAnswer, Called
 from proxy.protocol.notices import appended, footer
 from proxy.protocol.responses_stream import Closing, Event, ResponseStream
@@ -23,6 +21,7 @@ from proxy.services.bridge import Judge
 from proxy.services.chat import ChatPlan, Question
 from proxy.services.response_rows import write_end
 from proxy.services.settling import Outcome, Settled
+from proxy.services.telling import footer_of, sonde_of
 
 
 @dataclass(slots=True)
@@ -90,13 +89,13 @@ def end_stream(
         return stream.cancel()
     if judge:
         return _tell(stream, judge.answer, plan, settled)
-    listed = footer(_footer_of(plan.question, outcome.done.sources))
+    listed = footer(footer_of(plan.question, outcome.done.sources))
     closing = Closing(
         int(timezone.now().timestamp()),
         len(plan.query),
         outcome.done,
         appended([*([listed] if listed else []), *settled.notices]),
-        our_member(plan, settled),
+        sonde_of(plan.question, plan, settled),
     )
     return stream.feed(last) + stream.complete(closing)
 
@@ -104,25 +103,7 @@ def end_stream(
 def _tell(stream: ResponseStream, answer: BridgeAnswer, plan: ChatPlan, settled: Settled) -> list[Event]:
     """What the function bridge makes of an answer: without notices, footer and citations."""
     told = stream.call(answer.calls) if isinstance(answer, Called) else stream.feed([Text(answer.text)])
-    closing = Closing(int(timezone.now().timestamp()), len(plan.query), sonde=our_member(plan, settled))
+    closing = Closing(
+        int(timezone.now().timestamp()), len(plan.query), sonde=sonde_of(plan.question, plan, settled)
+    )
     return told + stream.complete(closing)
-
-
-def our_member(plan: ChatPlan, settled: Settled) -> Mapping[str, Any]:
-    """`sonde`, the member of an answer that is ours (SPEC 10.9)."""
-    question = plan.question
-    said: dict[str, Any] = {"answered_by": settled.answered_by or None, "usage": "estimated"}
-    if question.request.ignored:
-        said["ignored"] = list(question.request.ignored)
-    if dropped := question.conversation.dropped.header:
-        said["dropped"] = dropped
-    if plan.session.upstream.sandbox:
-        said["sandbox"] = True
-    return said
-
-
-def _footer_of(question: Question, sources: tuple[Source, ...]) -> tuple[Source, ...]:
-    """As the request says, else as its key does."""
-    asked = question.request.sources_footer
-    wants = question.who.chat.sources_footer if asked is None else asked
-    return sources if wants else ()

@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import aclosing
 from datetime import timedelta
 from itertools import pairwise
@@ -16,7 +16,7 @@ from django.db import connections
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from portal.services import queue
+from portal.services import network, queue
 from portal.services.ledger_check import check
 from proxy.models.accounts import WebAccount
 from proxy.models.chats import ChatTurn
@@ -411,3 +411,46 @@ def test_it_forgets_what_is_older_than_the_operator_keeps(who: Chatter, settings
     assert responses.forget_old_responses() == 1
     assert get(who, public(old)).status_code == 404
     assert get(who, public(young)).status_code == 200
+
+
+def test_it_is_handed_on_when_its_worker_is_stopped(who: Chatter, sandbox: SandboxServer) -> None:
+    row = in_background(who, "Why? [sandbox:duration=4]")
+    wait = in_a_worker(row)
+    until(lambda: told(row))
+
+    network.close()
+    with pytest.raises(CancelledError):
+        wait()
+
+    turn = turn_of(row)
+    assert (turn.state, turn.claimed_at, fresh(row).status) == ("open", None, "in_progress")
+    assert work(row).status == "completed"
+    assert sandbox.web_entries()[0]["reconnects"] == 1
+    checked(replay(who, public(row)))
+
+
+async def test_it_tells_many_readers_the_same(who: Chatter) -> None:
+    row = await in_thread(lambda: in_background(who, "Why? [sandbox:duration=1]"))
+
+    async def read() -> bytes:
+        async with aclosing(response_tail.tail(row.pk)) as pieces:
+            return b"".join([piece async for piece in pieces])
+
+    readers = [asyncio.create_task(read()) for _ in range(30)]
+    await asyncio.to_thread(in_a_worker(row))
+
+    seen = set(await asyncio.gather(*readers))
+    assert seen == {await asyncio.to_thread(replay, who, public(row))}
+
+
+async def test_it_tells_a_reader_whose_response_is_deleted(who: Chatter) -> None:
+    question = body(background=True, stream=True)
+    visit = Visit(who.client.application, "POST", PATH, question, key=who.key)
+    await visit.until(b"response.queued")
+    row = await ChatResponse.objects.aget()
+
+    await asyncio.to_thread(who.client.request, "DELETE", f"{PATH}/{public(row)}")
+    await visit.end()
+
+    assert visit.body.endswith(b"\n\n")
+    assert b"event: error" in visit.body
