@@ -26,10 +26,10 @@ DAY = 86_400
 
 @dataclass(frozen=True, slots=True)
 class ChatBody:
-    """The decoded body; `now` in seconds, `n` as it was asked for."""
+    """The decoded body; `at` is the time in seconds, `n` as it was asked for."""
 
     body: Any
-    now: float
+    at: float
     n: int = 1
 
     @property
@@ -63,7 +63,7 @@ def _c2(chat: ChatBody) -> Fault:
 
 @CHAT.check("C3", "created is a time within a day of now")
 def _c3(chat: ChatBody) -> Fault:
-    return unless(abs(integer(obj(chat.body)["created"]) - chat.now) <= DAY, "it is another day")
+    return unless(abs(integer(obj(chat.body)["created"]) - chat.at) <= DAY, "it is another day")
 
 
 @CHAT.check("C4", "model is named")

@@ -40,7 +40,7 @@ class Answer:
 
     body: Any
     content_type: str
-    now: float
+    at: float
 
     @property
     def choice(self) -> dict[str, Any]:
@@ -64,7 +64,7 @@ class Streamed:
 
     stream: ChatStream
     content_type: str
-    now: float
+    at: float
 
     @property
     def chunks(self) -> list[dict[str, Any]]:
@@ -190,7 +190,7 @@ def _p28(answer: Answer) -> Fault:
     return leftover(answer.message.get("content") or "")
 
 
-_plain("P29", "created is not in the future", TOP, lambda a: obj(a.body)["created"] <= a.now + _SKEW)
+_plain("P29", "created is not in the future", TOP, lambda a: obj(a.body)["created"] <= a.at + _SKEW)
 
 
 def _type_of(content_type: str) -> str:
@@ -304,7 +304,7 @@ def _s28(answer: Streamed) -> Fault:
     return leftover(answer.stream.content)
 
 
-_stream("S29", "created is not in the future", TOP, lambda a: a.first["created"] <= a.now + _SKEW)
+_stream("S29", "created is not in the future", TOP, lambda a: a.first["created"] <= a.at + _SKEW)
 _stream(
     "S30",
     "model and created never change",
