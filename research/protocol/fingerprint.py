@@ -9,11 +9,12 @@ from unicodedata import normalize
 from research.protocol.options import RunRequest
 
 
-def fingerprint(request: RunRequest, preset: str) -> str:
+def fingerprint(request: RunRequest, preset: str, time_budget: int | None = None) -> str:
     """SHA-256, in hex, over every option that changes what the run does.
 
     `preset` is the canonical name, so that `high` and `30m` are one request. Metadata, the
-    idempotency key, retries and ignored fields leave the print as it is.
+    idempotency key, retries and ignored fields leave the print as it is. `time_budget`, in seconds, is
+    given where a door asks for more of it than the preset has.
     """
     options = request.options
     effective = {
@@ -29,6 +30,7 @@ def fingerprint(request: RunRequest, preset: str) -> str:
         "model": options.model,
         "language": options.language,
         "previous": request.previous_id.hex if request.previous_id else None,
+        **({"time_budget": time_budget} if time_budget else {}),
     }
     return sha256(json.dumps(effective, sort_keys=True).encode()).hexdigest()
 

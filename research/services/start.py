@@ -64,7 +64,8 @@ def start_run(who: Principal, request: RunRequest, door: str) -> Started:
     preset = find_preset(request.preset)
     if request.previous_id is not None:
         _check_previous(who, request.previous_id)
-    print_ = fingerprint(request, preset.name)
+    is_longer = request.least_budget > preset.time_budget
+    print_ = fingerprint(request, preset.name, request.least_budget if is_longer else None)
     known = _started_before(who, request, print_)
     if known is not None:
         return Started(known, replayed=True)

@@ -86,6 +86,18 @@ def test_it_starts_once_per_idempotency_key(who: Caller) -> None:
     assert Run.objects.count() == 1
 
 
+@pytest.mark.parametrize(("effort", "preset", "status"), [("high", "30m", 200), ("low", "5m", 422)])
+def test_it_shares_a_key_with_other_doors_where_they_ask_for_the_same(
+    who: Caller, effort: str, preset: str, status: int
+) -> None:
+    """A job of little effort has more time than the run of that preset: another request."""
+    job = submit(who, key="k", reasoning_effort=effort).json()["id"]
+    body = {"input": "Why is the sky blue?", "preset": preset, "idempotency_key": "k"}
+    again = who.client.post("/v1/agent", json=body)
+    assert again.status_code == status
+    assert (again.json().get("id") == job) is (status == 200)
+
+
 def test_it_makes_a_job_that_cannot_be_paid_fail() -> None:
     poor = caller(credits=0)
     created = submit(poor).json()

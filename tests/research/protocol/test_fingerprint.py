@@ -38,14 +38,15 @@ def test_it_changes_with_each_option(name: str) -> None:
     assert print_of(changed) != print_of(PLAIN)
 
 
-def test_it_changes_with_question_preset_and_earlier_run() -> None:
+def test_it_changes_with_question_preset_budget_and_earlier_run() -> None:
     prints = {
         print_of(PLAIN),
+        fingerprint(PLAIN, "30m", 3600),
         print_of(RunRequest("How?")),
         print_of(PLAIN, "60m"),
         print_of(replace(PLAIN, previous_id=uuid4())),
     }
-    assert len(prints) == 4
+    assert len(prints) == 5
 
 
 @pytest.mark.parametrize(
