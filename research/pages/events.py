@@ -111,6 +111,8 @@ def _progress(data: Data) -> Words:
         return Words("search", f"Made {counted(queries, 'search', 'searches')}")
     if pages:
         return Words("page", f"Found {counted(pages, 'new page', 'new pages')}")
+    if goals := data.get("goals", ()):
+        return Words("search", f"Set out to: {'; '.join(goals)}")
     if data.get("characters"):
         return Words("page", f"Writing: {counted(int(data['characters']), 'character', 'characters')} so far")
     return Words("dive", f"{data['percent']} % done" if data.get("percent") is not None else "Going on")

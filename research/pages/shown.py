@@ -48,6 +48,8 @@ class Gauge:
     pages: int
     characters: int
     percent: int | None
+    eta: int | None = None
+    """What the upstream says is still to go."""
 
     @property
     def summary(self) -> str:
@@ -116,6 +118,7 @@ def gauge_of(run: Run, now: datetime) -> Gauge:
         pages=progress.get("page_count", 0),
         characters=progress.get("characters", 0),
         percent=progress.get("percent"),
+        eta=progress.get("eta"),
     )
 
 

@@ -29,6 +29,12 @@ def line(kind: str, **data: Any) -> Line:
         ("progress", {"queries": [], "pages": [{"url": "https://a.org"}]}, "Found 1 new page", ""),
         ("progress", {"queries": [], "pages": [], "characters": 1200}, "1,200 characters", ""),
         ("progress", {"queries": [], "pages": [], "percent": 40}, "40 %", ""),
+        (
+            "progress",
+            {"queries": [], "pages": [], "goals": ["Know the moon", "Doubt"]},
+            "Know the moon; Doubt",
+            "",
+        ),
         ("stop_requested", {}, "Stop requested", ""),
         ("stopping", {"reason": "user"}, "Passing the stop on", ""),
         ("stopping", {"reason": "budget"}, "budget is spent", "warn"),
