@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from portal.api.auth import require_scope
 from portal.api.handler import problem_of
 from portal.services.principal import Principal
 from portal.wire.errors import Forbidden
 from portal.wire.fields import Fields, is_plain_name
-from portal.wire.tools import Tool, ToolResult, check_names, refused, refused_by
+from portal.wire.tools import Json, Tool, ToolResult, check_names, refused, refused_by
 
 LONGEST_CALL = 48.0
 """Seconds: clients give up after sixty (mcp-deep-research §2), SPEC 6 wants it under fifty."""
@@ -40,6 +41,22 @@ class ToolDoor:
     scope: str
     serve: Callable[[ToolCall], Awaitable[ToolResult]]
     when_too_long: str = "Try again."
+
+
+class Toolbox(Protocol):
+    """`caller` is whatever the transport knows of who calls: the HTTP request, or nothing."""
+
+    instructions: str
+    templates: tuple[Json, ...]
+
+    async def list_tools(self) -> list[Json]: ...
+
+    async def call(
+        self, caller: object, name: str, arguments: Mapping[str, object], tell: Tell
+    ) -> ToolResult: ...
+
+    async def read(self, caller: object, uri: str) -> str | None:
+        """The text of a resource; None for one that the caller does not have."""
 
 
 async def call_tool(

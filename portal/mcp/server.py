@@ -19,8 +19,7 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from portal.api.handler import problem_of
-from portal.api.tools import Tell
-from portal.mcp.toolbox import Toolbox
+from portal.api.tools import Tell, Toolbox
 from portal.wire.tools import refused_by
 from portal.wire.version import VERSION
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from portal.api.threads import run_in_database
 from portal.api.tools import Tell, ToolDoor, call_tool, unknown_tool, with_choices
@@ -34,22 +33,6 @@ class Visit:
 
     who: Principal
     refusal: ToolResult | None = None
-
-
-class Toolbox(Protocol):
-    """`caller` is whatever the transport knows of who calls: the HTTP request, or nothing."""
-
-    instructions: str
-    templates: tuple[Json, ...]
-
-    async def list_tools(self) -> list[Json]: ...
-
-    async def call(
-        self, caller: object, name: str, arguments: Mapping[str, object], tell: Tell
-    ) -> ToolResult: ...
-
-    async def read(self, caller: object, uri: str) -> str | None:
-        """The text of a resource; None for one that the caller does not have."""
 
 
 DOORS: dict[str, ToolDoor] = {

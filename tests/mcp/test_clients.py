@@ -111,8 +111,8 @@ async def test_it_keeps_to_the_schemas_that_it_announces(portal: RunningServer, 
 async def test_it_tells_progress_that_only_rises(portal: RunningServer, keys: Keys) -> None:
     seen: list[tuple[float, float | None, str | None]] = []
 
-    async def note(done: float, total: float | None, words: str | None) -> None:
-        seen.append((done, total, words))
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        seen.append((progress, total, message))
 
     async with connected(portal, keys) as client:
         run = await started(client, "Why? [sandbox:duration=3]")
