@@ -14,9 +14,11 @@ from portal.wire.sse import SseDecoder
 from tests.proxy.protocol.response_events import check_stream
 from tests.running_server import RunningServer
 from tests.sdk.conftest import new_key
+from tests.services import free_port
 
 pytestmark = pytest.mark.slow
 QUESTION = "Solid state battery manufacturing, 2026"
+LONGER = f"{QUESTION} [sandbox:duration=3]"
 RESEARCH: Any = {"extra_body": {"preset": "2m"}}
 
 
@@ -36,8 +38,7 @@ def texts(events: list[Any]) -> str:
 
 
 def test_it_streams_a_run_to_a_raw_loop(server: RunningServer, by_openai: openai.OpenAI) -> None:
-    question = f"{QUESTION} [sandbox:duration=3]"
-    events: list[Any] = list(by_openai.responses.create(input=question, stream=True, **RESEARCH))
+    events: list[Any] = list(by_openai.responses.create(input=LONGER, stream=True, **RESEARCH))
 
     last = events[-1]
     assert [events[0].type, last.type] == ["response.created", "response.completed"]
@@ -133,10 +134,10 @@ def read_on(stream: Any, seen: list[Any], server: RunningServer) -> None:
 @pytest.mark.embedded
 def test_it_goes_on_where_it_was_when_the_portal_was_killed(tmp_path: Path) -> None:
     """Web and worker die at once, in the midst of the stream, and the report comes whole."""
-    with RunningServer(tmp_path, SANDBOX_SECONDS="3", RESEARCH_POLL_SECONDS="0.2") as server:
+    with RunningServer(tmp_path, RESEARCH_POLL_SECONDS="0.2") as server:
         seen: list[Any] = []
         with client_of(server) as client:
-            stream = client.responses.create(input=QUESTION, stream=True, **RESEARCH)
+            stream = client.responses.create(input=LONGER, stream=True, **RESEARCH)
             with pytest.raises((openai.APIConnectionError, httpx.HTTPError)):
                 read_on(stream, seen, server)
         assert texts(seen) == ""
@@ -152,3 +153,25 @@ def test_it_goes_on_where_it_was_when_the_portal_was_killed(tmp_path: Path) -> N
         assert kept.status == "completed"
         check_stream(body_of(server, run))
         assert server.manage("ledger_check").returncode == 0
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("server", ["cluster"], indirect=True)
+def test_it_goes_on_at_another_web_process_when_the_first_is_killed(
+    server: RunningServer, tmp_path: Path
+) -> None:
+    with RunningServer(
+        tmp_path, mode="cluster", role="web", **{**server.environment, "PORT": str(free_port())}
+    ) as other:
+        seen: list[Any] = []
+        with openai.OpenAI(api_key=server.api_key, base_url=f"{other.url}/v1", max_retries=0) as client:
+            stream = client.responses.create(input=LONGER, stream=True, **RESEARCH)
+            with pytest.raises((openai.APIConnectionError, httpx.HTTPError)):
+                read_on(stream, seen, other)
+    run, number = seen[0].response.id, seen[-1].sequence_number
+
+    with client_of(server) as client:
+        seen += list(client.responses.retrieve(run, stream=True, starting_after=number))
+        kept = client.responses.retrieve(run)
+    assert [event.sequence_number for event in seen] == list(range(len(seen)))
+    assert texts(seen) == kept.output_text
