@@ -112,7 +112,7 @@ def _answer(view: RunView, headers: Mapping[str, str] | None = None) -> Answer:
 
 
 def _streamed(view: RunView, *, after: int = WHOLE, headers: Mapping[str, str] | None = None) -> Stream:
-    pieces = partial(tail, view, run_in_database, _news, after=after)
+    pieces = partial(tail, view, _news, after=after)
     return Stream(pieces, interrupted, headers or {})
 
 

@@ -1,7 +1,8 @@
 """Wakes whoever waits for a run to go on: one look at the database for all of them.
 
 Streams are held by the thousand and runs take minutes, so no stream asks for itself. One task a
-process looks, as long as somebody waits, at the event numbers of all runs that are waited for.
+process looks, as long as somebody waits, at the event numbers of all runs that are waited for. A
+database that is away for a while, or too busy, ends nobody's stream.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from uuid import UUID
 
 from django.db import Error
 
-from portal.wire.errors import Problem
+from portal.wire.errors import Unavailable
 from research.models.runs import Run
 
 log = logging.getLogger(__name__)
@@ -24,6 +25,8 @@ PAUSE = 0.5
 """Seconds between two looks."""
 AT_ONCE = 500
 """Runs that one statement asks for."""
+PATIENCE = 60
+"""Pauses that a read may wait for a database that does not answer."""
 
 
 class Visit(Protocol):
@@ -33,7 +36,7 @@ class Visit(Protocol):
 
 
 class RunNews:
-    """For the event loop of one process. `visit` does its looking."""
+    """For the event loop of one process. `visit` does its reading."""
 
     def __init__(self, visit: Visit, *, pause: float = PAUSE) -> None:
         self._visit = visit
@@ -52,6 +55,15 @@ class RunNews:
         finally:
             self._forget(run_id, woken)
 
+    async def read(self, work: Callable[[], Result]) -> Result:
+        """The result of `work`, in a database thread. Raises what still stands after `PATIENCE`."""
+        for _ in range(PATIENCE):
+            try:
+                return await self._visit(work)
+            except (Error, Unavailable):
+                await asyncio.sleep(self._pause)
+        return await self._visit(work)
+
     def _forget(self, run_id: UUID, woken: asyncio.Future[None]) -> None:
         waiting = self._waiting[run_id]
         del waiting[woken]
@@ -68,7 +80,7 @@ class RunNews:
     async def _look_at(self, runs: list[UUID]) -> None:
         try:
             last = await self._visit(partial(last_events, runs))
-        except (Error, Problem) as error:  # whoever waits goes on waiting
+        except (Error, Unavailable) as error:  # whoever waits goes on waiting
             log.warning("could not look for news of runs: %s", str(error) or type(error).__name__)
             return
         for run_id in runs:

@@ -19,7 +19,7 @@ from research.models.reports import RunEvent
 from research.models.runs import Run
 from research.protocol.answer import RunView
 from research.protocol.run_stream import LogRow, RunStream
-from research.services.run_news import RunNews, Visit
+from research.services.run_news import RunNews
 from research.services.views import view_of
 
 LARGEST_PIECE = 65_536
@@ -34,7 +34,7 @@ class Stretch:
     ended: RunView | None
 
 
-async def tail(run: RunView, visit: Visit, news: RunNews, *, after: int = -1) -> AsyncGenerator[bytes, None]:
+async def tail(run: RunView, news: RunNews, *, after: int = -1) -> AsyncGenerator[bytes, None]:
     """The records of all events with a number above `after`, as they come, to the terminal one.
 
     The first piece comes at once, if only as a comment. Raises NotFound when the run's rows are gone.
@@ -42,7 +42,7 @@ async def tail(run: RunView, visit: Visit, news: RunNews, *, after: int = -1) ->
     stream, seq, silent = RunStream(run), 0, True
     events = stream.open()
     while True:
-        stretch = await visit(partial(read_on, run.id, seq))
+        stretch = await news.read(partial(read_on, run.id, seq))
         events += stream.read(stretch.rows)
         if stretch.ended is not None:
             events += stream.end(stretch.ended)

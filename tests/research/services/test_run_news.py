@@ -9,6 +9,7 @@ import pytest
 from django.db import OperationalError
 
 from portal.api.threads import run_in_database
+from research.models.runs import Run
 from research.services import run_news
 from research.services.run_news import RunNews
 from tests.research.api.callers import Caller, caller, run_of
@@ -89,3 +90,17 @@ def test_it_lets_sleep_who_waits_for_more_and_forgets_who_left(who: Caller) -> N
         await wait(news, (run.pk, 0))
 
     asyncio.run(scene())
+
+
+def test_it_waits_with_a_read_for_a_database_that_is_away(who: Caller) -> None:
+    run, looks = run_of(who.start()), Looks(failing=5)
+    news = RunNews(looks, pause=0)
+    assert asyncio.run(news.read(lambda: Run.objects.get(pk=run.pk))) == run
+    assert looks.count == 6
+
+
+def test_it_says_so_when_the_database_stays_away() -> None:
+    looks = Looks(failing=10_000)
+    with pytest.raises(OperationalError):
+        asyncio.run(RunNews(looks, pause=0).read(Run.objects.count))
+    assert looks.count == run_news.PATIENCE + 1

@@ -64,7 +64,7 @@ def read(run: Run, after: int = -1, *, meanwhile: Callable[[int], object] = lamb
         news = RunNews(run_in_database, pause=0.01)
         async with (
             asyncio.timeout(30),
-            aclosing(tail(view_of_run, run_in_database, news, after=after)) as parts,
+            aclosing(tail(view_of_run, news, after=after)) as parts,
         ):
             async for part in parts:
                 pieces.append(part)
@@ -143,9 +143,7 @@ def test_it_breaks_off_when_retention_takes_the_report(who: Principal) -> None:
 
 def test_it_breaks_off_when_there_is_no_run() -> None:
     with pytest.raises(NotFound):
-        asyncio.run(
-            anext(tail(view_of(Run(created_at=timezone.now())), run_in_database, RunNews(run_in_database)))
-        )
+        asyncio.run(anext(tail(view_of(Run(created_at=timezone.now())), RunNews(run_in_database))))
 
 
 def test_it_writes_a_long_report_in_pieces(who: Principal) -> None:
