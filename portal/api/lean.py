@@ -343,11 +343,16 @@ class _Exchange:
         """The server breaks off a connection whose answer was never ended: nobody takes a part for the
         whole."""
         length = {"Cache-Control": "no-store", "Content-Length": str(file.size)}
-        wire = Wire(self.send, self._start(200, {**length, **file.headers}))
+        start = self._start(200, {**length, **file.headers})
+        if not with_body:
+            await self.send(start)
+            await self.send({"type": "http.response.body", "body": b""})
+            return
+        wire = Wire(self.send, start)
         try:
             async with while_present(self.receive, wire.check_reader), aclosing(file.pieces()) as pieces:
                 async for piece in pieces:
-                    await wire.write(piece if with_body else b"")
+                    await wire.write(piece)
         except ClientLeft:
             return
         except Exception as error:  # whatever it is, it becomes an answer, as long as none has begun

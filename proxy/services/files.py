@@ -145,7 +145,13 @@ def visible_files(who: Principal) -> QuerySet[StoredFile]:
 
 
 def keep_bytes(user_id: int, name: str, content_type: str, content: Spool) -> StoredFile:
-    """A file that no list shows, in the caller's transaction. For its room the oldest of its kind go."""
+    """A file that no list shows, in the caller's transaction. For its room the oldest of its kind go.
+
+    Raises TooLarge where it would find no room even so.
+    """
+    if content.size > min(settings.FILES_USER_MIB, settings.FILES_TOTAL_MIB) * MIB:
+        told = "There is no room to keep what is attached: send store as false, or attach less."
+        raise TooLarge(told, param="input")
     _lock()
     kept = StoredFile.objects.filter(kept=True).order_by("touched_at")
     _make_room(kept.filter(user_id=user_id), settings.FILES_USER_MIB * MIB - content.size)

@@ -172,6 +172,12 @@ def test_it_sends_a_file_as_it_is_read(key: str) -> None:
     assert (answer.headers["content-type"], answer.headers["cache-control"]) == ("text/plain", "no-store")
 
 
+def test_it_reads_nothing_for_the_head_alone(key: str) -> None:
+    answer = Client(sending(missing), key).request("HEAD", "/down")
+
+    assert (answer.status_code, answer.content, answer.headers["content-length"]) == (200, b"", "6")
+
+
 def test_it_answers_with_an_error_while_nothing_was_sent(key: str) -> None:
     assert Client(sending(missing), key).get("/down").status_code == 404
 

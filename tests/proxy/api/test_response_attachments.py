@@ -199,6 +199,14 @@ def test_it_makes_room_for_new_bytes_by_forgetting_the_oldest(
     assert who.client.post("/v1/files", files={"file": ("a", bytes(2_000_000))}).status_code == 200
 
 
+def test_it_says_when_there_is_no_room_for_what_it_would_keep(who: Chatter, settings: Settings) -> None:
+    settings.FILES_TOTAL_MIB = 0
+
+    assert error_of(ask(who, question(picture())))[:3] == (413, "invalid_request_error", "input")
+    assert (who.spent, ChatResponse.objects.exists()) == ("0 0", False)
+    assert ask(who, question(picture()), store=False).status_code == 200
+
+
 @pytest.mark.parametrize("background", [False, True])
 def test_it_refuses_what_cannot_be_attached(who: Chatter, sandbox: SandboxServer, background: bool) -> None:
     bad = {"type": "input_image", "image_url": "data:image/png;base64,no"}
