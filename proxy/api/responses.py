@@ -20,7 +20,7 @@ from portal.api.streaming import Stream
 from portal.models.keys import Scope
 from portal.services.principal import Principal
 from portal.wire.errors import BadRequest, Problem
-from portal.wire.fields import fields_of
+from portal.wire.fields import Fields
 from portal.wire.ids import parse_response_id, response_id
 from proxy.api.paging import is_backwards, limit_of
 from proxy.models.responses import ChatResponse
@@ -45,10 +45,10 @@ from proxy.services.responses import (
 from proxy.services.telling import headers_of
 
 
-def create(call: Call, who: Principal) -> Reply:
+def create(body: Fields, who: Principal) -> Reply:
     """Plain, streamed, or in the background; streamed in the background follows what the worker writes."""
     require_scope(who, Scope.CHAT.value)
-    request = parse_responses(fields_of(call.json()).values, default_model=settings.DEFAULT_MODEL)
+    request = parse_responses(body.values, default_model=settings.DEFAULT_MODEL)
     if request.background:
         queued = queue_response(who, request)
         headers = _headers(queued.question, None)

@@ -17,7 +17,7 @@ from portal.api.threads import run_in_database
 from portal.models.keys import Scope
 from portal.services.principal import Principal
 from portal.wire.errors import BadRequest, not_found
-from portal.wire.fields import fields_of
+from portal.wire.fields import Fields, fields_of
 from portal.wire.ids import parse_response_id
 from proxy.protocol.response_object import deleted
 from proxy.protocol.responses_stream import interrupted
@@ -45,8 +45,11 @@ _news = RunNews(run_in_database)
 
 
 def create(call: Call, who: Principal) -> Reply:
+    return create_of(fields_of(call.json()), call, who)
+
+
+def create_of(body: Fields, call: Call, who: Principal) -> Reply:
     """A run: told at once as queued, or as a stream of all that happens to it."""
-    body = fields_of(call.json())
     streams = body.flag("stream")
     request = parse_run_request(body, call.headers)
     try:

@@ -32,10 +32,11 @@ ByKey = Callable[[Call, Principal], Reply]
 
 
 def create(call: Call, who: Principal) -> Reply:
-    if engine_of(fields_of(call.json())) == "research":
-        require_scope(who, RESEARCH)
-        return doors.create(call, who)
-    return chat.create(call, who)
+    body = fields_of(call.json())
+    if engine_of(body) == "chat":
+        return chat.create(body, who)
+    require_scope(who, RESEARCH)
+    return doors.create_of(body, call, who)
 
 
 def either(by_research: ByKey, by_chat: ByKey) -> ByKey:
