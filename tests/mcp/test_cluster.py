@@ -57,16 +57,25 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 async def one_address(servers: list[RunningServer]) -> AsyncIterator[RunningServer]:
     """A port that gives each new connection to the next of them; it looks like the first."""
     turn = itertools.cycle([server.port for server in servers])
+    open_ones: set[asyncio.Task[None] | None] = set()
 
     async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError):
-            there, back = await asyncio.open_connection("127.0.0.1", next(turn))
+        open_ones.add(asyncio.current_task())
+        there, back = await asyncio.open_connection("127.0.0.1", next(turn))
+        try:
             await asyncio.gather(copy(reader, back), copy(there, writer))
+        finally:
+            for end in (writer, back):
+                end.close()
+                with suppress(OSError):
+                    await end.wait_closed()
 
     async with await asyncio.start_server(pass_on, "127.0.0.1", 0) as balancer:
         port = balancer.sockets[0].getsockname()[1]
-        first = servers[0]
-        yield RunningServer(first.folder, PORT=str(port))
+        yield RunningServer(servers[0].folder, PORT=str(port))
+        for task in filter(None, open_ones):
+            task.cancel()
+        await asyncio.gather(*filter(None, open_ones), return_exceptions=True)
 
 
 async def copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
@@ -74,8 +83,7 @@ async def copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None
         while data := await source.read(65_536):
             sink.write(data)
             await sink.drain()
-    with suppress(OSError):
-        sink.close()
+        sink.write_eof()
 
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
