@@ -17,6 +17,7 @@ from django.db import connections
 from django.test import TransactionTestCase
 from hypothesis import HealthCheck, settings
 from psycopg import sql
+from pytest_django import DjangoDbBlocker
 
 from tests import environment
 from tests.browser import BrowserError, find_chromium, find_node
@@ -24,9 +25,9 @@ from tests.browser import BrowserError, find_chromium, find_node
 environment.clean_environment()
 environment.set_up_django()
 
-from tests.database import let_tests_empty_the_database  # noqa: E402
+from tests.database import keep_what_is_there, let_tests_put_the_database_back  # noqa: E402
 
-let_tests_empty_the_database()
+let_tests_put_the_database_back()
 
 DATABASE_FIXTURES = {"db", "transactional_db", "django_db_reset_sequences", "django_db_serialized_rollback"}
 SERVER_FIXTURES = {"postgres_url", "new_postgres_url", "valkey_url"}
@@ -37,10 +38,11 @@ left_out: list[str] = []
 def pytest_configure(config: pytest.Config) -> None:
     hypothesis_profile(is_quick=config.getoption("--quick"))
     if environment.ENGINE == "sqlite":
+        of_tests = connections["default"].settings_dict
         # On a file as in life: in memory, threads would share one connection's locks.
-        connections["default"].settings_dict["TEST"]["NAME"] = str(
-            environment.process_folder() / "tests.sqlite3"
-        )
+        of_tests["TEST"]["NAME"] = str(environment.process_folder() / "tests.sqlite3")
+        # A test database need not outlive the machine.
+        of_tests["OPTIONS"]["init_command"] += "; PRAGMA synchronous=OFF"
 
 
 def hypothesis_profile(*, is_quick: bool) -> None:
@@ -119,8 +121,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None) -> Iterator[None]:
+def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
     """PostgreSQL drops no database with a session left, and a closed one takes its moment to end."""
+    with django_db_blocker.unblock():
+        keep_what_is_there()
     yield
     if environment.ENGINE == "postgres":
         name = connections["default"].settings_dict["NAME"]

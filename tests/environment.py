@@ -56,6 +56,7 @@ def set_up_django() -> None:
         raise pytest.UsageError("the settings were read too early: unset DJANGO_SETTINGS_MODULE")
     os.environ["DJANGO_SETTINGS_MODULE"] = "portal.settings"
     django.setup()
+    settings.PASSWORD_HASHERS = ["tests.hashing.QuickScrypt"]
     del os.environ["DJANGO_SETTINGS_MODULE"]
 
 

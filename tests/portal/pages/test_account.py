@@ -146,7 +146,6 @@ def test_it_counts_attempts_that_have_no_address(rf: RequestFactory) -> None:
 @pytest.mark.django_db
 def test_it_stops_who_guesses_and_nobody_else_behind_the_same_proxy(user: User, settings: Settings) -> None:
     settings.TRUSTED_PROXIES = ("127.0.0.1",)
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     user.set_password("a fine password")
     user.save()
 
