@@ -25,7 +25,8 @@ class Inquiry:
     language: str = "en-US"
     recency: Recency | None = None
     follows: UUID | None = None
-    attachments: tuple[str, ...] = ()
+    files: tuple[UUID, ...] = ()
+    """Attached, of those that we keep."""
 
 
 def query_document(query: str, instructions: str = "", history: Sequence[Mapping[str, str]] = ()) -> str:

@@ -10,7 +10,7 @@ each visit to the database is one short piece of work in a thread.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from typing import Literal
@@ -40,6 +40,7 @@ from proxy.services.accounts import (
     take_account,
     why_none,
 )
+from proxy.services.deep_attachments import bring
 from proxy.services.deep_threads import Reading, let_go, model_of, open_answer, sealed, thread_of
 from proxy.services.deep_watch import HOLD
 from proxy.services.threads import in_thread
@@ -96,7 +97,10 @@ async def begin(inquiry: Inquiry, seconds: float) -> Begun | NotBegun:
         return NotBegun("The database is away.", is_busy=True)
     if isinstance(plan, NotBegun):
         return plan
-    answer = WebAnswer(RESEARCH)
+    brought = await _with_files(plan, inquiry.files, seconds)
+    if not isinstance(brought, _Plan):
+        return brought
+    plan, answer = brought, WebAnswer(RESEARCH)
     try:
         async with asyncio.timeout(seconds):
             fault = await _send(plan, answer)
@@ -105,6 +109,24 @@ async def begin(inquiry: Inquiry, seconds: float) -> Begun | NotBegun:
     if fault is not None:
         return await in_thread(partial(insist, partial(_refused, plan, fault)))
     return Begun(plan.row.pk)
+
+
+async def _with_files(plan: _Plan, files: tuple[UUID, ...], seconds: float) -> _Plan | NotBegun:
+    """The plan with its attachments at the account that it asks; until then nothing was asked."""
+    if not files:
+        return plan
+    try:
+        async with asyncio.timeout(seconds):
+            brought = await bring(plan.session, files)
+    except TimeoutError:
+        brought = Fault(FaultKind.UNAVAILABLE)
+    except Problem as problem:
+        await in_thread(partial(let_go, plan.row))
+        return NotBegun(problem.message, fault=Fault(FaultKind.REJECTED))
+    if isinstance(brought, Fault):
+        return await in_thread(partial(insist, partial(_refused, plan, brought)))
+    session, addresses = brought
+    return replace(plan, session=session, ask=replace(plan.ask, attachments=addresses))
 
 
 async def trace(key: UUID) -> Begun | Literal["unsent", "unknown"]:
@@ -163,7 +185,6 @@ def _ask(inquiry: Inquiry, follows: Thread | None) -> Ask:
         timezone=settings.UPSTREAM_TIMEZONE,
         version=settings.PPLX_API_VERSION,
         follows=follows,
-        attachments=inquiry.attachments,
         recency=inquiry.recency,
     )
 

@@ -62,14 +62,15 @@ async def open_answer(
     """An answer whose rotated cookies are stored; the account's other questions wait where they must."""
     async with rotation.in_turn(session.account_id) as cookies_may_be_old:
         if cookies_may_be_old:
-            session = await in_thread(partial(_with_latest_cookies, session))
+            session = await in_thread(partial(latest_session, session))
         opened = await call(session)
         if isinstance(opened, Opened):
             await rotation.keep_cookies(session, opened)
         return opened
 
 
-def _with_latest_cookies(session: Session) -> Session:
+def latest_session(session: Session) -> Session:
+    """With the account's cookies as they are now."""
     account = WebAccount.objects.filter(pk=session.account_id).exclude(jar="").first()
     return session if account is None else session_of(account)
 

@@ -82,6 +82,7 @@ def parse_run_request(body: Fields, headers: Mapping[str, str]) -> RunRequest:
         before_date=search.before_date,
         reasoning_effort=_reasoning_effort(body),
         language=read_language(body),
+        attachments=asked.files,
     )
     return RunRequest(
         question=asked.question,

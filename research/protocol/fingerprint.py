@@ -30,6 +30,7 @@ def fingerprint(request: RunRequest, preset: str, time_budget: int | None = None
         "model": options.model,
         "language": options.language,
         "previous": request.previous_id.hex if request.previous_id else None,
+        **({"attachments": list(options.attachments)} if options.attachments else {}),
         **({"time_budget": time_budget} if time_budget else {}),
     }
     return sha256(json.dumps(effective, sort_keys=True).encode()).hexdigest()

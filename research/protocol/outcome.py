@@ -6,6 +6,7 @@ the floor. Pure data: no Django, no network, no clock.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
@@ -28,6 +29,14 @@ class Options:
     reasoning_effort: str | None = None
     model: str | None = None
     language: str | None = None
+    attachments: tuple[str, ...] = ()
+    """Ids of files of `/v1/files`."""
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> Options:
+        """As a run keeps them; what was not known when it was kept was not asked for."""
+        lists = {name: tuple(stored.get(name, ())) for name in ("domains", "attachments")}
+        return cls(**{**stored, **lists})
 
 
 @dataclass(frozen=True, slots=True)

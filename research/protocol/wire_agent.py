@@ -84,6 +84,8 @@ def build_request(order: Order) -> tuple[dict[str, Any], tuple[str, ...]]:
         ignored.append("search_mode")
     if options.model:
         ignored.append("model")
+    if options.attachments:
+        ignored.append("attachments")
     if options.reasoning_effort and options.reasoning_effort not in _REASONING:
         ignored.append("reasoning_effort")
     return body, tuple(ignored)

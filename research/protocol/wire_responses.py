@@ -96,6 +96,8 @@ def _ignored(order: Order) -> Iterable[str]:
         yield "search_before_date_filter"
     if options.language:
         yield "language_preference"
+    if options.attachments:
+        yield "attachments"
 
 
 def _input(order: Order) -> str | list[dict[str, str]]:

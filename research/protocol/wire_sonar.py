@@ -72,6 +72,8 @@ def build_request(order: Order) -> tuple[dict[str, Any], tuple[str, ...]]:
         request["language_preference"] = options.language
     if options.model and options.model != MODEL:
         ignored.append("model")
+    if options.attachments:
+        ignored.append("attachments")
     return {"request": request, "idempotency_key": order.upstream_key}, tuple(ignored)
 
 

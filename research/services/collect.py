@@ -67,10 +67,9 @@ def collect(run: Run, finished: Finished, **changes: Any) -> None:
 
 
 def order_of(run: Run, backend: str) -> Order:
-    options = Options(**{**run.options, "domains": tuple(run.options.get("domains", ()))})
     return Order(
         question=run.question,
-        options=options,
+        options=Options.of(run.options),
         # `sonar-sdk` is asked for what `sonar` is, unless the preset says otherwise.
         parameters=run.parameters.get(backend) or run.parameters.get(backend.partition("-")[0], {}),
         upstream_key=str(run.upstream_key),

@@ -24,6 +24,7 @@ from portal.services.queue import ring_after_commit
 from portal.services.upstreams import expects_sandbox
 from portal.wire.crash import crashpoint
 from portal.wire.errors import BadRequest, Conflict
+from proxy.services.deep_attachments import check_files
 from research.models.presets import Preset
 from research.models.runs import Door, Run, ledger_subject
 from research.protocol.fingerprint import fingerprint
@@ -58,8 +59,8 @@ class Refusal:
 def start_run(who: Principal, request: RunRequest, door: str) -> Started:
     """Start a run, or find the one that this request started before.
 
-    Raises BadRequest (`preset`, `previous_response_id`) and Conflict (an idempotency key that
-    was used with other parameters).
+    Raises BadRequest (`preset`, `previous_response_id`, `input` for what is attached), TooLarge, and
+    Conflict (an idempotency key that was used with other parameters).
     """
     preset = find_preset(request.preset)
     if request.previous_id is not None:
@@ -69,6 +70,8 @@ def start_run(who: Principal, request: RunRequest, door: str) -> Started:
     known = _started_before(who, request, print_)
     if known is not None:
         return Started(known, replayed=True)
+    if request.options.attachments:
+        check_files(who, request.options.attachments)
     terms = _terms(preset, request.least_budget)
     try:
         with transaction.atomic():
@@ -96,7 +99,7 @@ def retry_run(who: Principal, run_id: UUID) -> Run:
         raise BadRequest("Only a run that has ended and was not deleted can be retried.")
     if old.retries.filter(completed_at=None).exists():
         raise BadRequest("A retry of this run is at work already.")
-    options = Options(**{**old.options, "domains": tuple(old.options.get("domains", ()))})
+    options = Options.of(old.options)
     request = RunRequest(old.question, options, old.preset, old.metadata, previous_id=old.previous_id)
     owner = replace(who, user_id=old.user_id, key_id=None, key_public_id="")
     run = start_run(owner, request, Door.ADMIN).run

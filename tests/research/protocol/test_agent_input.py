@@ -66,8 +66,13 @@ def test_it_tells_which_items_ask_nothing() -> None:
         ([user("ok"), user([3])], "input[1].content[0]", "input[1].content[0] must be an object"),
         (
             [user([{"type": "input_image", "image_url": "x"}])],
+            "input[0].content[0].file_id",
+            "input[0].content[0].file_id is required: research takes files of /v1/files",
+        ),
+        (
+            [user([{"type": "input_audio", "data": "x"}])],
             "input[0].content[0].type",
-            "input[0].content[0].type must be input_text: attachments are not supported yet",
+            "input[0].content[0].type must be input_text, input_file or input_image",
         ),
         (
             [user([{"type": "input_text", "text": 4}])],
@@ -82,3 +87,10 @@ def test_it_names_the_item_that_is_wrong(items: list[Any], param: str, message: 
     with pytest.raises(BadRequest) as caught:
         read(items)
     assert (caught.value.param, caught.value.message) == (param, message)
+
+
+def test_it_takes_each_attached_file_once_and_in_order() -> None:
+    parts = [{"type": "input_file", "file_id": "file-b"}, {"type": "input_image", "file_id": "file-a"}]
+    items = [user([*parts, {"type": "input_text", "text": "Why?"}]), user(parts)]
+    asked = parse_run_request(Fields({"input": items}), {})
+    assert (asked.question, asked.options.attachments) == ("Why?", ("file-b", "file-a"))

@@ -21,6 +21,7 @@ OTHER: dict[str, Any] = {
     "reasoning_effort": "high",
     "model": "m",
     "language": "fr",
+    "attachments": ("file-a",),
 }
 
 
