@@ -99,7 +99,7 @@ class Draft:
 
     def add(self, deltas: list[Delta]) -> None:
         for delta in deltas:
-            if isinstance(delta, Text):
+            if isinstance(delta, Text) and self.judge is None:
                 self.first_text_at = self.first_text_at or timezone.now()
             elif isinstance(delta, ThreadKnown):
                 self.thread = delta.thread
@@ -110,6 +110,7 @@ class Draft:
     def write(self) -> bool:
         """Write down what is new. False when the answer has to end: it has, or is somebody else's."""
         taken: list[list[Event]] = []
+        thread = self._take_thread()
         try:
             with transaction.atomic():
                 mine = ChatTurn.objects.filter(pk=self.response_id, claimed_at=self.claimed_at)
@@ -117,9 +118,10 @@ class Draft:
                     return False
                 taken = self._take()
                 write_events(self.response_id, [event for events in taken for event in events])
-                self._write_thread()
+                self._write_thread(thread)
         except Error:
             self.waiting.extendleft(reversed(taken))
+            self.thread = self.thread or thread
             raise
         return True
 
@@ -140,12 +142,15 @@ class Draft:
             taken.append(self.waiting.popleft())
         return taken
 
-    def _write_thread(self) -> None:
-        if self.thread is not None:
+    def _take_thread(self) -> Thread | None:
+        thread, self.thread = self.thread, None
+        return thread
+
+    def _write_thread(self, thread: Thread | None) -> None:
+        if thread is not None:
             row = ChatResponse(pk=self.response_id)
-            sealed = sealing.seal(json.dumps(asdict(self.thread)), row, "thread")
+            sealed = sealing.seal(json.dumps(asdict(thread)), row, "thread")
             ChatResponse.objects.filter(pk=self.response_id).update(thread=sealed)
-            self.thread = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +162,7 @@ class Work:
     draft: Draft
     resumed: Resumed | None
 
-    @property
-    def relay(self) -> Relay:
+    def open_relay(self) -> Relay:
         take: Callable[[], ChatPlan] = partial(place_turn, self.question)
         return Relay(
             self.question,
@@ -261,7 +265,7 @@ def _thread_of(row: ChatResponse) -> Thread | None:
 
 
 async def _answer(turn: ChatTurn, work: Work) -> None:
-    relay, draft = work.relay, work.draft
+    relay, draft = work.open_relay(), work.draft
     reading = asyncio.create_task(_read(relay, draft))
     lost = False
     try:
@@ -269,7 +273,8 @@ async def _answer(turn: ChatTurn, work: Work) -> None:
             await asyncio.wait({reading}, timeout=TICK)
             lost = not reading.done() and draft.is_due and not await _is_kept(draft)
     finally:
-        reading.cancel()
+        if not reading.cancelling():  # once: it settles on its way out
+            reading.cancel()
         problem: Problem | None = None
         try:
             await reading
@@ -302,13 +307,13 @@ async def _is_kept(draft: Draft) -> bool:
 def _leave(turn: ChatTurn, draft: Draft, problem: Problem | None, *, is_settled: bool) -> None:
     """Give back what is still open: at once, not when its lease ends."""
     if problem is not None and not is_settled and not isinstance(problem, Busy):
-        return _fail(turn, draft.claimed_at, problem)
-    if isinstance(problem, Busy):
+        _fail(turn, draft.claimed_at, problem)
+        return
+    if isinstance(problem, Busy):  # to wait is no attempt
         ChatResponse.objects.filter(pk=turn.pk).update(attempts=F("attempts") - 1)
     mine = ChatTurn.objects.filter(pk=turn.pk, state=State.OPEN, claimed_at=draft.claimed_at)
     with suppress(Error):
         mine.update(claimed_at=None, lease_until=timezone.now())
-    return None
 
 
 def _fail(turn: ChatTurn, claimed_at: datetime, problem: Problem) -> None:

@@ -94,15 +94,14 @@ class Queued:
     row: ChatResponse
 
 
-@transaction.atomic
 def queue_response(who: Principal, request: ResponsesRequest) -> Queued:
     """A response that a worker will make. Raises what `open_response` raises."""
     asked = _prepare(who, request, BACKGROUND)
-    queue_turn(asked.question)
-    row = _insert(asked, "queued", prepared_of(asked.question, request))
-    write_events(row.pk, asked.stream.open(queued=True))
-    audit.record(who, "response.queued", f"response:{row.pk}")
-    ring_after_commit(ANSWER, str(row.pk))
+    with transaction.atomic():
+        queue_turn(asked.question)
+        row = _insert(asked, "queued", prepared_of(asked.question, request))
+        write_events(row.pk, asked.stream.open(queued=True))
+        ring_after_commit(ANSWER, str(row.pk))
     return Queued(asked.question, row)
 
 

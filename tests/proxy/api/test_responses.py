@@ -52,6 +52,14 @@ def asked(sandbox: SandboxServer) -> list[Any]:
     return [row["body"] for row in reversed(sandbox.web_requests("/rest/sse/perplexity_ask"))]
 
 
+async def reached(sandbox: SandboxServer) -> None:
+    """Until a question has reached the sandbox."""
+    for _ in range(500):
+        if await asyncio.to_thread(asked, sandbox):
+            return
+        await asyncio.sleep(0.02)
+
+
 def test_it_answers_plainly(who: Chatter) -> None:
     whole = answer(who, f"Why? {say('It scatters[1]. ✓')}")
 
@@ -361,6 +369,19 @@ async def test_it_ends_when_its_reader_leaves(who: Chatter, sandbox: SandboxServ
     assert (row.status, row.body["status"]) == ("cancelled", "cancelled")
     assert text_of(row.body)
     assert await asyncio.to_thread(lambda: who.spent) == "0.1 0"
+
+
+async def test_it_ends_a_plain_answer_whose_caller_leaves(who: Chatter, sandbox: SandboxServer) -> None:
+    question = body("Why? [sandbox:duration=30] [sandbox:pieces=300]")
+    visit = Visit(who.client.application, "POST", PATH, question, key=who.key)
+    await reached(sandbox)
+
+    visit.leave()
+    await visit.end()
+
+    row = await ChatResponse.objects.aget()
+    assert (row.status, row.body["status"]) == ("cancelled", "cancelled")
+    assert await asyncio.to_thread(lambda: who.spent) == "0 0"
 
 
 async def test_it_never_brings_back_what_was_deleted_meanwhile(who: Chatter) -> None:
