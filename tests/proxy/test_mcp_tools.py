@@ -79,7 +79,7 @@ def test_it_charges_the_price_of_the_model_and_names_its_door(who: Chatter) -> N
     [({}, "gpt", True), ({"model": "claude"}, "sonnet", True), ({"model": "sonar"}, "sonar", True)],
 )
 def test_it_lets_the_model_think_that_was_named(
-    who: Chatter, arguments: dict[str, str], model: str, thinks: bool
+    who: Chatter, arguments: dict[str, Any], model: str, thinks: bool
 ) -> None:
     assert structured(use(who, "reason", query="Why?", **arguments))["model"] == model
     assert (who.turn.model, who.turn.thinking) == (model, thinks)
