@@ -1,14 +1,15 @@
-// The openai SDK: research, and chat completions plain, streamed, by the helper, failing, left.
+// The openai SDK: research, files, and chat completions plain, streamed, by the helper, failing, left.
 
 import { research } from "./research.mjs";
-import { caught, collect, load, play, until, world } from "./world.mjs";
+import { caught, collect, load, play, settledCredits, until, world } from "./world.mjs";
 
-const { default: OpenAI } = await load("openai/index.mjs");
+const { default: OpenAI, toFile } = await load("openai/index.mjs");
 
 const clientOf = (apiKey) => new OpenAI({ apiKey, baseURL: `${world.url}/v1`, maxRetries: 0 });
 const client = clientOf(world.key);
 const asking = (content, more = {}) => ({ model: "gpt", messages: [{ role: "user", content }], ...more });
 const ask = (input, more = {}) => client.responses.create({ model: "gpt", input, ...more });
+const PNG = Buffer.concat([Buffer.from("89504e470d0a1a0a", "hex"), Buffer.alloc(1000)]);
 const LONG = "Why? [sandbox:duration=30] [sandbox:pieces=300]";
 const chat = (content, more) => client.chat.completions.create(asking(content, more));
 
@@ -66,6 +67,33 @@ play({
   responseBroken: async () => ({
     events: await collect(await ask("Why? [sandbox:cut-stream=12] [sandbox:pieces=12]", { stream: true })),
   }),
+  files: async () => {
+    const file = await toFile(PNG, "кот.png");
+    const made = await client.files.create({ file, purpose: "vision" });
+    const content = Buffer.from(await (await client.files.content(made.id)).arrayBuffer());
+    const listed = await collect(client.files.list({ limit: 1, purpose: "vision" }));
+    const gone = await client.files.delete(made.id);
+    const after = await caught(() => client.files.retrieve(made.id));
+    return { made, same: content.equals(PNG), listed, gone, after };
+  },
+  file413: async () => {
+    const file = await toFile(Buffer.alloc(20 * 1024 * 1024 + 1), "large.bin");
+    return caught(() => client.files.create({ file, purpose: "user_data" }));
+  },
+  file400: async () => {
+    const file = await toFile(PNG, "a".repeat(300));
+    return caught(() => client.files.create({ file, purpose: "user_data" }));
+  },
+  pictures: async () => {
+    const url = `data:image/png;base64,${PNG.toString("base64")}`;
+    const made = await chat([{ type: "text", text: "What is it?" }, { type: "image_url", image_url: { url } }]);
+    const response = await ask([{ role: "user", content: [{ type: "input_image", image_url: url }] }]);
+    return { said: made.choices[0].message.content, status: response.status };
+  },
+  document502: async () => {
+    const part = { type: "file", file: { filename: "a.txt", file_data: "data:text/plain;base64,YQ==" } };
+    return caught(() => chat([part]));
+  },
   chat: () => chat("Why is the sky blue?"),
   chatStream: async () =>
     collect(await chat("Why?", { stream: true, stream_options: { include_usage: true } })),
@@ -78,6 +106,7 @@ play({
   chat400: () => caught(() => chat("Why?", { model: "nope" })),
   chat401: () => caught(() => clientOf("sonde_wrong").chat.completions.create(asking("Why?"))),
   chat403: () => caught(() => chat("Why?", { model: "haiku" })),
+  chat413: () => caught(() => chat("x".repeat(world.tooLarge))),
   chat429: () => caught(() => clientOf(world.poor).chat.completions.create(asking("Why?"))),
   chat502: () => caught(() => chat("Why? [sandbox:web.invalid]", { stream: true })),
   chatBroken: async () => {
@@ -85,12 +114,10 @@ play({
     return caught(() => collect(stream));
   },
   chatLeft: async () => {
-    const leaver = clientOf(world.leaver).chat.completions;
-    const question = asking(LONG, { stream: true });
-    const stream = await leaver.create(question);
+    const stream = await clientOf(world.leaver).chat.completions.create(asking(LONG, { stream: true }));
     for await (const chunk of stream) {
       if (chunk.choices[0].delta.content) break;
     }
-    return stream.controller.signal.aborted;
+    return settledCredits(world.leaver);
   },
 });
