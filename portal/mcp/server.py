@@ -1,4 +1,4 @@
-"""The MCP server itself: the official SDK's, over a toolbox (docs/decisions/0018).
+"""The MCP server itself: the official SDK's, over a toolbox (docs/decisions/0023).
 
 The SDK is large: whoever needs it imports this module, and nobody else has to.
 """
