@@ -9,7 +9,8 @@ METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
 ALLOWED_HEADERS = "Authorization, *"
 SHOWN_HEADERS = (
     "x-request-id, retry-after, idempotent-replayed, x-should-retry, x-ratelimit-limit-requests, "
-    "x-ratelimit-remaining-requests, x-ratelimit-reset-requests, x-sonde-dropped, x-sonde-sandbox"
+    "x-ratelimit-remaining-requests, x-ratelimit-reset-requests, x-sonde-dropped, x-sonde-sandbox, "
+    "x-sonde-experimental"
 )
 DAY = 86_400
 

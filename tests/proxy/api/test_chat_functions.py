@@ -117,8 +117,7 @@ def test_it_streams_a_message(who: Chatter) -> None:
 BROKEN = ["prose", "fenced", "wrong", "unknown", "duplicate", "extra", "empty", "nan"]
 
 
-@pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("manner", BROKEN)
+@pytest.mark.parametrize(("manner", "stream"), [*((one, False) for one in BROKEN), ("prose", True)])
 def test_it_fails_whole_and_free_of_charge_when_the_model_breaks_the_rules(
     who: Chatter, manner: str, stream: bool
 ) -> None:
@@ -199,24 +198,10 @@ def test_it_tells_an_upstream_that_fails_apart(who: Chatter) -> None:
     assert who.spent == "0 0"
 
 
-CALL: Json = {"id": "call_1", "type": "function", "function": {"name": "clock", "arguments": "{}"}}
 REFUSED: list[tuple[Json, str]] = [
-    ({"tools": [{"type": "function"}]}, "tools"),
     ({"tools": TOOLS * 2}, "tools"),
     ({"tools": TOOLS, "tool_choice": "any"}, "tool_choice"),
-    ({"tools": TOOLS, "parallel_tool_calls": "no"}, "parallel_tool_calls"),
-    ({"tool_choice": "required"}, "tool_choice"),
-    ({"messages": said(CALL, "12:00")}, "tools"),
-    ({"tools": TOOLS, "messages": said(CALL, "12:00")[:2]}, "messages"),
-    ({"tools": TOOLS, "messages": [said(CALL, "12:00")[2]]}, "messages"),
-    ({"tools": TOOLS, "messages": said({**CALL, "function": {"name": "clock"}}, "")}, "messages"),
-    ({"tools": TOOLS, "messages": said({**CALL, "type": "custom"}, "")}, "messages"),
-    ({"tools": TOOLS, "messages": [{"role": "user", "tool_calls": [CALL], "content": ""}]}, "messages"),
-    ({"tools": TOOLS, "messages": [{"role": "tool", "tool_call_id": "call_1"}]}, "messages"),
-    ({"tools": TOOLS, "messages": [{"role": "user", "content": "x" * 96_000}]}, "messages"),
-    ({"tools": TOOLS, "messages": []}, "messages"),
-    ({"tools": TOOLS, "temperature": 0}, "temperature"),
-    ({"functions": [{"name": "f"}]}, "tools"),
+    ({"tools": TOOLS, "messages": [{"role": "tool", "tool_call_id": "call_1", "content": ""}]}, "messages"),
 ]
 
 

