@@ -16,6 +16,10 @@ from portal.wire.fields import is_plain_name
 
 _JSON = re.compile(r"application/(?:[\w.-]+\+)?json", re.ASCII)
 
+_BEFORE_VALUES = (b",", b"[", b"{")
+MOST_VALUES = 1_048_576
+"""As many as there can be in a mebibyte: what is larger holds files in base64, not more to take apart."""
+
 
 def check_content_type(content_type: str, encoding: str = "") -> None:
     """JSON, or unsaid. `curl -d` without a header says it is a form, and gets a 415."""
@@ -28,6 +32,8 @@ def check_content_type(content_type: str, encoding: str = "") -> None:
 
 def read_json(raw: bytes) -> object:
     """Raises BadRequest for anything but one JSON value in UTF-8."""
+    if sum(map(raw.count, _BEFORE_VALUES)) > MOST_VALUES:
+        raise BadRequest("The body holds too many values.")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:

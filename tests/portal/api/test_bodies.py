@@ -92,3 +92,10 @@ def test_it_never_raises_anything_else(raw: bytes) -> None:
         read_json(raw)
     except BadRequest as problem:
         problem.encoded()
+
+
+def test_it_takes_no_more_apart_than_a_mebibyte_can_hold() -> None:
+    assert read_json(b'{"data": "' + b"A" * 5_000_000 + b'"}') == {"data": "A" * 5_000_000}
+    for many in (b"[" + b"[]," * 1_100_000 + b"1]", b"[" + b"1," * 1_100_000 + b"1]", b'{"a":' * 1_100_000):
+        with pytest.raises(BadRequest, match="too many values"):
+            read_json(many)
