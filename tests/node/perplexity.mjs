@@ -1,7 +1,7 @@
 // Perplexity's SDK: research, asynchronous Sonar, and synchronous Sonar plain and in both stream modes.
 
 import { research } from "./research.mjs";
-import { caught, collect, load, play, until, world } from "./world.mjs";
+import { caught, collect, load, play, settledCredits, until, world } from "./world.mjs";
 
 const { default: Perplexity } = await load("@perplexity-ai/perplexity_ai/dist/index.js");
 
@@ -43,6 +43,7 @@ play({
   chatConcise: async () => collect(await chat("Why?", { stream: true, stream_mode: "concise" })),
   chat400: () => caught(() => chat("Why?", { model: "sonar-deep-research" })),
   chat401: () => caught(() => clientOf("sonde_wrong").chat.completions.create(asking("Why?"))),
+  chat413: () => caught(() => chat("x".repeat(world.tooLarge))),
   chat429: () => caught(() => clientOf(world.poor).chat.completions.create(asking("Why?"))),
   chat502: () => caught(() => chat("Why? [sandbox:web.invalid]", { stream: true })),
   chatBroken: async () => {
@@ -56,6 +57,6 @@ play({
       if (chunk.choices[0].delta.content) break;
     }
     stream.controller.abort();
-    return true;
+    return settledCredits(world.leaver);
   },
 });

@@ -47,7 +47,7 @@ export function research(sdk, clientOf) {
     "400": () => caught(() => start("")),
     "401": () => caught(() => clientOf("sonde_wrong").responses.retrieve(UNKNOWN)),
     "404": () => caught(() => client.responses.retrieve(UNKNOWN)),
-    "413": () => caught(() => start("x".repeat(1_200_000))),
+    "413": () => caught(() => start("x".repeat(world.tooLarge))),
     "422": async () => {
       await start("Why?", once);
       return caught(() => start("How?", once));

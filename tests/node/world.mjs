@@ -1,12 +1,14 @@
 // What every script here stands on: the portal to call, and results as JSON on standard output.
 //
-// SONDE_WORLD is JSON: the portal's `url`, the folder `sdks` that holds node_modules, and keys by their role.
+// SONDE_WORLD is JSON: the portal's `url`, the folder `sdks` that holds node_modules, keys by their role, and
+// `tooLarge`, the characters of a text that no door takes.
 
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 
 const PATIENCE = 60_000;
+const SOON = 15_000;
 export const world = JSON.parse(process.env.SONDE_WORLD);
 
 export const load = (path) => import(pathToFileURL(join(world.sdks, "node_modules", path)).href);
@@ -33,14 +35,23 @@ export async function caught(call) {
 }
 
 // What `look` gives once `done` says that it is enough.
-export async function until(look, done) {
-  const deadline = Date.now() + PATIENCE;
+export async function until(look, done, patience = PATIENCE) {
+  const deadline = Date.now() + patience;
   for (;;) {
     const seen = await look();
     if (done(seen)) return seen;
     if (Date.now() > deadline) throw new Error(`it is still ${JSON.stringify(seen).slice(0, 200)}`);
     await sleep(100);
   }
+}
+
+// The credits of a key's user once nothing of theirs is reserved any more, which must be soon.
+export async function settledCredits(key) {
+  const look = async () => {
+    const answer = await fetch(`${world.url}/api/account`, { headers: { Authorization: `Bearer ${key}` } });
+    return (await answer.json()).credits;
+  };
+  return until(look, (credits) => credits.reserved === 0, SOON);
 }
 
 export async function collect(stream) {

@@ -12,6 +12,7 @@ import pytest
 
 from tests.running_server import RunningServer
 from tests.sdk.conftest import new_key
+from tests.sdk.node import TOO_LARGE
 
 pytestmark = pytest.mark.slow
 SDKS: dict[str, Any] = {"openai": openai, "perplexity": perplexity}
@@ -60,7 +61,7 @@ CASES: list[Case] = [
         "background",
     ),
     (
-        lambda client: client.responses.create(input="x" * 1_200_000, extra_body={"preset": "2m"}),
+        lambda client: client.responses.create(input="x" * TOO_LARGE, extra_body={"preset": "2m"}),
         "APIStatusError",
         None,
     ),
@@ -92,7 +93,7 @@ def test_it_refuses_a_wrong_key(make: Make, sdk: str) -> None:
 
 
 def test_it_refuses_a_key_without_the_scope(server: RunningServer, make: Make, sdk: str) -> None:
-    key = new_key(server, credits=1, scopes="chat")
+    key = new_key(server, credits=1, scopes="files")
     with make(key) as client, pytest.raises(SDKS[sdk].PermissionDeniedError):
         client.responses.retrieve("resp_" + "0" * 32)
 
