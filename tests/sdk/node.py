@@ -51,8 +51,7 @@ def played() -> dict[str, Results]:
 
 
 def _play(folder: Path) -> dict[str, Results]:
-    speed = {"SANDBOX_SECONDS": "0.5", "RESEARCH_POLL_SECONDS": "0.2"}
-    with RunningServer(folder / "server", **speed) as server:
+    with RunningServer(folder / "server", SANDBOX_SECONDS="0.5", RESEARCH_POLL_SECONDS="0.2") as server:
         return {sdk: _play_one(server, sdk) for sdk in SDKS}
 
 
