@@ -1,7 +1,7 @@
 """The roof's map: which path is whose.
 
-`doors` are served straight from ASGI (portal.asgi) and claim `/v1` and `/health` whole; Django has
-the rest. API paths are matched exactly first, pages after them.
+`doors` are served straight from ASGI (portal.asgi) and claim `/v1` and `/health` whole, and what
+`portal.wire.gateway` lists; Django has the rest. API paths are matched exactly first, pages after them.
 """
 
 from __future__ import annotations

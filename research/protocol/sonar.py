@@ -89,7 +89,7 @@ def parse_job(body: Fields, headers: Mapping[str, str]) -> RunRequest:
         before_date=search.before_date,
         language=read_language(request),
     )
-    ignored = [request.param(name) for name in UNHONOURED if request.given(name)]
+    ignored = [request.param(name) for name in UNHONOURED if request.values.get(name) not in (None, False)]
     return RunRequest(
         question=asked.question,
         options=options,

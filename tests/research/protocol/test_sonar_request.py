@@ -79,6 +79,7 @@ def test_it_tells_which_messages_ask_nothing() -> None:
 @pytest.mark.parametrize("name", UNHONOURED)
 def test_it_lists_what_research_has_no_use_for(name: str) -> None:
     assert parse(ASKED | {name: 1}).ignored == (f"request.{name}",)
+    assert parse(ASKED | {name: False}).ignored == ()
 
 
 def test_it_lists_function_tools() -> None:
