@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from portal.wire.errors import BadRequest
 from proxy.protocol.conversation import LONGEST_QUERY
@@ -58,6 +58,11 @@ class Bridge:
     query: str
     question: str
 
+    def named(self, before: str, after: str, param: str) -> Bridge:
+        """With `after` wherever it says `before`. Raises BadRequest with `param` when it gets too long."""
+        query = self.query.replace(_inside(before), _inside(after))
+        return replace(self, query=_fitting(query, param), question=self.question.replace(before, after))
+
 
 def bridge(offer: Offer, instructions: str, turns: Sequence[Turn], param: str) -> Bridge:
     """The caller's `instructions` go along as they are. Raises BadRequest with `param` when the turns do
@@ -70,7 +75,15 @@ def bridge(offer: Offer, instructions: str, turns: Sequence[Turn], param: str) -
 def _query(offer: Offer, instructions: str, turns: Sequence[Turn], param: str) -> str:
     told = [rules(offer), *([instructions] if instructions.strip() else [])]
     document = {"instructions": told, "input": [as_json(turn) for turn in turns]}
-    text = json.dumps(document, ensure_ascii=False)
+    return _fitting(json.dumps(document, ensure_ascii=False), param)
+
+
+def _inside(text: str) -> str:
+    """As it stands inside a JSON string."""
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def _fitting(text: str, param: str) -> str:
     if len(text) > LONGEST_QUERY:
         raise BadRequest(
             f"The conversation and its functions have {len(text):,} characters; at most "

@@ -66,6 +66,7 @@ def enclose(who: Principal, request: ChatRequest, inherited: Sequence[Enclosure]
     last = max(place for place, message in enumerate(request.messages) if message.role == "user")
     messages: list[ChatMessage] = []
     enclosures = list(_as_history(inherited))
+    bridge = request.bridge
     for place, message in enumerate(request.messages):
         shown = message
         for attachment in message.attachments:
@@ -73,9 +74,11 @@ def enclose(who: Principal, request: ChatRequest, inherited: Sequence[Enclosure]
             enclosures.append(_enclosure(attachment, file, is_new=place == last))
             rules.check_size(sum(one.size for one in enclosures))
             if file is not None:
-                shown = _named(shown, attachment, file.filename)
+                named = _named(attachment, file.filename)
+                shown = replace(shown, text=shown.text.replace(attachment.marker, named.marker, 1))
+                bridge = bridge and bridge.named(attachment.marker, named.marker, "input")
         messages.append(replace(shown, attachments=()))
-    return Enclosed(replace(request, messages=tuple(messages)), tuple(enclosures))
+    return Enclosed(replace(request, messages=tuple(messages), bridge=bridge), tuple(enclosures))
 
 
 def keep_attached(response_id: UUID, user_id: int, enclosures: Sequence[Enclosure]) -> None:
@@ -154,9 +157,8 @@ def _enclosure(attachment: Attachment, file: StoredFile | None, *, is_new: bool)
     return Enclosure(name, mark, kind, size, Spool(inline.content), is_new=is_new)
 
 
-def _named(message: ChatMessage, attachment: Attachment, filename: str) -> ChatMessage:
+def _named(attachment: Attachment, filename: str) -> Attachment:
     """The model sees the file's name, not the id under which we keep it."""
     if attachment.name != shown_name(attachment.file_id):
-        return message
-    shown = replace(attachment, name=shown_name(filename) or "file")
-    return replace(message, text=message.text.replace(attachment.marker, shown.marker, 1))
+        return attachment
+    return replace(attachment, name=shown_name(filename) or "file")

@@ -185,6 +185,20 @@ def test_it_never_cleans_what_the_model_says(who: Chatter) -> None:
     assert answer.json()["choices"][0]["message"]["content"] == "a[0] <script>x</script> [1]"
 
 
+def test_it_shows_what_is_attached_under_its_own_name(sandbox: SandboxServer) -> None:
+    who = chatter(scopes=["chat", "files"])
+    png = b"\x89PNG\r\n\x1a\n" + bytes(64)
+    kept = who.client.post("/v1/files", files={"file": ("sky.png", png, "image/png")}).json()["id"]
+    parts = [{"type": "text", "text": "Look:"}, {"type": "file", "file": {"file_id": kept}}]
+
+    answer = who.chat([{"role": "user", "content": parts}], tools=TOOLS)
+
+    body = sandbox.web_entries()[0]["body"]
+    assert answer.status_code == 200, answer.text
+    assert json.loads(body["query_str"])["input"][0]["content"] == "Look: [Attached file: sky.png]"
+    assert len(body["params"]["attachments"]) == 1
+
+
 def test_it_continues_no_thread_and_leaves_none(who: Chatter) -> None:
     who.chat("Hello [sandbox:bridge=message]", tools=TOOLS)
 

@@ -209,8 +209,8 @@ def test_it_refuses_calls_and_outputs_that_do_not_fit(turns: list[Turn]) -> None
 
 @pytest.mark.parametrize(
     ("call_id", "name", "arguments"),
-    [("", "f", "{}"), (None, "f", "{}"), ("c", "", "{}"), ("c", None, "{}"), ("c", "f", "[]"), ("c", "f", "{"),
-     ("c", "f", {}), ("c", "f", None), ("c" * 201, "f", "{}"), ("c", "f", "[" * 100_000)],
+    [("", "f", "{}"), (None, "f", "{}"), ("c", "", "{}"), ("c", None, "{}"), ("c", "f", "[]"),
+     ("c", "f", "{"), ("c", "f", {}), ("c", "f", None), ("c" * 201, "f", "{}"), ("c", "f", "[" * 100_000)],
     ids=lambda value: str(value)[:9],
 )  # fmt: skip
 def test_it_refuses_a_call_that_is_none(call_id: Any, name: Any, arguments: Any) -> None:
@@ -236,6 +236,17 @@ def test_it_asks_with_rules_functions_instructions_and_items() -> None:
         "function_call_output",
     ]
     assert asked.question == "Weather in Rome?"
+
+
+def test_it_names_things_anew_in_the_question() -> None:
+    asked = bridge(offer(), "", [Said("user", 'See [Attached file: file-1] "now"')], "input")
+
+    named = asked.named("[Attached file: file-1]", '[Attached file: a "b".png]', "input")
+
+    told = 'See [Attached file: a "b".png] "now"'
+    assert (json.loads(named.query)["input"][0]["content"], named.question) == (told, told)
+    with pytest.raises(BadRequest):
+        asked.named("file-1", "x" * LONGEST_QUERY, "input")
 
 
 def test_it_lists_only_what_may_be_called() -> None:
