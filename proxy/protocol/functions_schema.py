@@ -20,6 +20,9 @@ from urllib.parse import unquote
 import jsonschema_rs
 from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.validators import extend
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012
 
 from portal.wire.fields import is_plain_name
 
@@ -41,7 +44,17 @@ _SINGLE = (
 )  # fmt: skip
 _SAME_PLACE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas")
 """Keywords whose schemas look at the value itself, and not into it."""
-_REFUSED = ("$id", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$vocabulary")
+_REFUSED = (
+    "$id",
+    "$schema",
+    "$dynamicRef",
+    "$dynamicAnchor",
+    "$recursiveRef",
+    "$recursiveAnchor",
+    "$vocabulary",
+)
+_NOTHING_ELSE: Registry[Any] = Registry()
+"""No other documents: the library's own default would fetch them from wherever a reference says."""
 _UNSOUND = re.compile(r"[\ud800-\udfff]|(?<!\\)(?:\\\\)*\\u0000")
 
 Place = tuple[str, ...]
@@ -63,7 +76,8 @@ class ArgumentSchema:
         """The keyword that `arguments` break first, `budget` when they take too long; None when they fit."""
         token = _meter.set(_Meter(self.patterns))
         try:
-            error = next(_Checker(cast(Any, self.schema)).iter_errors(arguments), None)
+            checker = _Checker(cast(Any, self.schema), registry=_NOTHING_ELSE)
+            error = next(checker.iter_errors(arguments), None)
         except (_OverBudget, RecursionError, OverflowError):
             return "budget"
         finally:
@@ -158,8 +172,9 @@ def _inner(
 
 def _check_references(nodes: _Walk) -> None:
     """Each leads to a schema in here, and none to itself before it has gone into the arguments."""
+    resolver = _NOTHING_ELSE.resolver_with_root(DRAFT202012.create_resource(cast(Any, nodes.found[()])))
     for place, node in nodes.found.items():
-        if "$ref" in node and nodes.target(node["$ref"]) is None:
+        if "$ref" in node and not _leads_as_read(nodes, node["$ref"], resolver):
             raise SchemaRefused(f"has a $ref that leads to no schema in it{_at(place)}")
     heights: dict[Place, int] = {}
 
@@ -178,6 +193,17 @@ def _check_references(nodes: _Walk) -> None:
 
     for place in nodes.found:
         height(place, ())
+
+
+def _leads_as_read(nodes: _Walk, reference: object, resolver: Any) -> bool:
+    """Whether it leads to a schema in here, and the library follows it to the same one."""
+    target = nodes.target(reference)
+    if target is None:
+        return False
+    try:
+        return resolver.lookup(reference).contents is nodes.found[target]
+    except Unresolvable:
+        return False
 
 
 def _same_place(nodes: _Walk, place: Place) -> Iterator[Place]:

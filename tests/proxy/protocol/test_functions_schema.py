@@ -141,6 +141,7 @@ def test_it_wants_the_schema_of_an_object(schema_: Any) -> None:
         {"properties": {"a\ud800": {}}},
         {"description": "a\0b"},
         {"$id": "https://example.org/a"},
+        {"properties": {"a": {"$schema": "http://json-schema.org/draft-04/schema#", "id": "http://a/"}}},
         {"properties": {"a": {"$dynamicRef": "#a"}}},
         {"$defs": {"a": {"$anchor": "x"}, "b": {"$anchor": "x"}}},
     ],
