@@ -126,7 +126,7 @@ def parse_responses(values: Mapping[str, Any], *, default_model: str) -> Respons
     tools = read_tools(body)
     _refuse_controls(body)
     text = read_text(body)
-    _check_together(body, modes, tools, text, previous and conversation)
+    _check_together(body, modes, tools, text, has_two_pasts=bool(previous and conversation))
     included = _included(body)
     return ResponsesRequest(
         model=model,
@@ -220,12 +220,12 @@ def _refuse_controls(body: Fields) -> None:
 
 
 def _check_together(
-    body: Fields, modes: Mapping[str, bool], tools: Tools, text: TextFormat, two_pasts: str
+    body: Fields, modes: Mapping[str, bool], tools: Tools, text: TextFormat, *, has_two_pasts: bool
 ) -> None:
     """Fields that exclude each other."""
     if modes["background"] and not modes["store"]:
         raise body.refuse("store", "must be true in the background: what is not stored cannot be polled")
-    if two_pasts:
+    if has_two_pasts:
         raise body.refuse("previous_response_id", "cannot be combined with conversation")
     if tools.functions and text.instructions:
         raise body.refuse("text.format", "must be text when there are function tools")

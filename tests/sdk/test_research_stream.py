@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import openai
+import perplexity
 import pytest
 
 from portal.wire.sse import SseDecoder
@@ -85,6 +86,16 @@ def test_it_streams_a_run_that_was_started_without(by_openai: openai.OpenAI) -> 
     assert [event.model_dump() for event in rest] == [event.model_dump() for event in events[4:]]
 
 
+def test_it_streams_to_the_perplexity_sdk(by_perplexity: perplexity.Perplexity) -> None:
+    events: Any = list(by_perplexity.responses.create(input=QUESTION, preset="2m", stream=True))
+    rest: Any = list(by_perplexity.responses.retrieve(events[0].response.id, stream=True, starting_after=3))
+
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    assert events[-1].response.status == "completed"
+    assert texts(events) == events[-1].response.output_text
+    assert [event.sequence_number for event in rest] == list(range(4, len(events)))
+
+
 @pytest.mark.parametrize(
     ("marker", "last", "status"),
     [
@@ -160,9 +171,8 @@ def test_it_goes_on_where_it_was_when_the_portal_was_killed(tmp_path: Path) -> N
 def test_it_goes_on_at_another_web_process_when_the_first_is_killed(
     server: RunningServer, tmp_path: Path
 ) -> None:
-    with RunningServer(
-        tmp_path, mode="cluster", role="web", **{**server.environment, "PORT": str(free_port())}
-    ) as other:
+    environment: Any = server.environment | {"PORT": str(free_port())}
+    with RunningServer(tmp_path, mode="cluster", role="web", **environment) as other:
         seen: list[Any] = []
         with openai.OpenAI(api_key=server.api_key, base_url=f"{other.url}/v1", max_retries=0) as client:
             stream = client.responses.create(input=LONGER, stream=True, **RESEARCH)
