@@ -18,6 +18,7 @@ from proxy.protocol.chat_functions import read_bridge, read_tools
 from proxy.protocol.chat_messages import Attachment, ChatMessage
 from proxy.protocol.conversation import Message
 from proxy.protocol.functions_prompt import Bridge
+from proxy.protocol.web_request import Recency
 
 Source = Literal["web", "scholar", "social"]
 
@@ -58,6 +59,8 @@ class ChatRequest:
     """Set when functions are offered: it holds the whole question, and `messages` only what is in words."""
     keeps_marks: bool = False
     """Citation marks `[n]` stay in the text, as Sonar's readers want them."""
+    recency: Recency | None = None
+    """How old what is searched may be."""
 
     @property
     def texts(self) -> tuple[Message, ...]:

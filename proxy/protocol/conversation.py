@@ -180,6 +180,7 @@ class Scope:
     preference: str
     sources: tuple[str, ...]
     language: str
+    recency: str = ""
 
 
 def history_digest(turns: Iterable[Message]) -> str:
@@ -192,6 +193,7 @@ def continuity_key(scope: Scope, turns: Iterable[Message], attached: Sequence[st
     """64 hex digits: where the thread that holds exactly these turns, with what came along, is filed."""
     pairs = [[turn.role, turn.text.strip()] for turn in turns]
     owner = [scope.user, scope.account, scope.preference, sorted(scope.sources), scope.language]
+    owner += [scope.recency] if scope.recency else []
     held = [owner, pairs, *([list(attached)] if attached else [])]
     return hashlib.sha256(_compact(held)).hexdigest()
 

@@ -14,10 +14,14 @@ from typing import Literal
 from portal.wire.errors import BadRequest
 from portal.wire.fields import Fields, fields_of
 from proxy.protocol.chat import ChatRequest, parse_chat
+from proxy.protocol.web_request import Recency
 
 StreamMode = Literal["full", "concise"]
 STREAM_MODES: tuple[StreamMode, ...] = ("full", "concise")
 SEARCH_MODES = ("web", "academic", "sec")
+RECENCIES = ("hour", "day", "week", "month", "year")
+_RECENCY: Mapping[str, Recency] = {"day": "DAY", "week": "WEEK", "month": "MONTH", "year": "YEAR"}
+"""In the web upstream's words (perplexity-web §4); it has none for an hour."""
 EFFORTS = ("minimal", "low", "medium", "high")
 LONGEST_NAME = 200
 MOST_MESSAGES = 2000
@@ -56,7 +60,6 @@ UNHONOURED = (
     "search_before_date_filter",
     "search_domain_filter",
     "search_language_filter",
-    "search_recency_filter",
     "stop",
     "temperature",
     "top_k",
@@ -98,10 +101,14 @@ def parse_sonar(body: object) -> SonarRequest:
         known,
     )
     ignored = [name for name in UNHONOURED if fields.values.get(name) not in (None, False)]
+    recency = fields.choice("search_recency_filter", RECENCIES)
+    if recency == "hour":
+        ignored.append("search_recency_filter")
     if search_mode == "sec":
         ignored.append("search_mode")
     stream_mode = fields.choice("stream_mode", STREAM_MODES) or "full"
-    return SonarRequest(replace(chat, ignored=tuple(ignored), keeps_marks=True), model, stream_mode)
+    asked = replace(chat, ignored=tuple(ignored), keeps_marks=True, recency=_RECENCY.get(recency or ""))
+    return SonarRequest(asked, model, stream_mode)
 
 
 def _refuse_forms(fields: Fields) -> None:

@@ -95,7 +95,9 @@ class Question:
     @property
     def filing(self) -> Filing:
         request = self.request
-        return Filing(self.who.user_id, self.preference, request.sources, request.language)
+        return Filing(
+            self.who.user_id, self.preference, request.sources, request.language, request.recency or ""
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,7 @@ class ChatPlan:
             settings.UPSTREAM_TIMEZONE,
             settings.PPLX_API_VERSION,
             follows=self.follows,
+            recency=request.recency,
         )
 
 

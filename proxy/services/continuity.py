@@ -1,7 +1,7 @@
 """Which thread upstream holds a conversation, so that the next question continues there (proxy-contract §6).
 
-A thread is filed under user, account, model, sources, language and every turn, and is sealed: its
-ids are as good as the session. It lives for an hour.
+A thread is filed under user, account, model, sources, language, recency and every turn, and is sealed:
+its ids are as good as the session. It lives for an hour.
 """
 
 from __future__ import annotations
@@ -30,9 +30,11 @@ class Filing:
     preference: str
     sources: tuple[str, ...]
     language: str
+    recency: str = ""
 
     def scope(self, account_id: int) -> Scope:
-        return Scope(str(self.user_id), str(account_id), self.preference, self.sources, self.language)
+        owner = str(self.user_id), str(account_id)
+        return Scope(*owner, self.preference, self.sources, self.language, self.recency)
 
 
 @dataclass(frozen=True, slots=True)

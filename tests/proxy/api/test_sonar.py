@@ -127,10 +127,14 @@ def test_it_charges_as_chat_does(who: Chatter, stream: bool) -> None:
 
 
 def test_it_lists_what_was_not_honoured(who: Chatter) -> None:
-    assert ask(who, temperature=0.2, search_recency_filter="day").json()["sonde"]["ignored"] == [
-        "search_recency_filter",
-        "temperature",
-    ]
+    answer = ask(who, temperature=0.2, search_domain_filter=["a.org"])
+    assert answer.json()["sonde"]["ignored"] == ["search_domain_filter", "temperature"]
+
+
+def test_it_searches_what_is_recent_enough(who: Chatter, sandbox: SandboxServer) -> None:
+    assert ask(who, search_recency_filter="week").status_code == 200
+    [entry] = sandbox.web_entries()
+    assert entry["body"]["params"]["search_recency_filter"] == "WEEK"
 
 
 @pytest.mark.parametrize(

@@ -221,6 +221,7 @@ def test_it_digests_a_history_as_the_original_did() -> None:
         replace(SCOPE, preference="gpt55"),
         replace(SCOPE, sources=("web", "social")),
         replace(SCOPE, language="de-DE"),
+        replace(SCOPE, recency="WEEK"),
         Scope("a1", "u1", "gpt56_terra", ("web",), "en-US"),
     ],
 )

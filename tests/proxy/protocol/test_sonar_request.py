@@ -79,6 +79,22 @@ def test_it_searches_where_it_is_told(mode: str | None, sources: Any, ignored: A
     assert (chat.sources, chat.ignored) == (sources, ignored)
 
 
+@pytest.mark.parametrize(
+    ("filter_", "recency", "ignored"),
+    [
+        (None, None, ()),
+        ("day", "DAY", ()),
+        ("week", "WEEK", ()),
+        ("month", "MONTH", ()),
+        ("year", "YEAR", ()),
+        ("hour", None, ("search_recency_filter",)),
+    ],
+)
+def test_it_searches_what_is_recent_enough(filter_: str | None, recency: Any, ignored: Any) -> None:
+    chat = parse_sonar(ASKED | {"search_recency_filter": filter_}).chat
+    assert (chat.recency, chat.ignored) == (recency, ignored)
+
+
 def test_it_lets_an_effort_think() -> None:
     assert parse_sonar(ASKED | {"reasoning_effort": "high"}).chat.thinking
 
@@ -128,6 +144,7 @@ def test_it_lets_harmless_values_pass(harmless: dict[str, Any]) -> None:
         ({"stream": "yes"}, "stream"),
         ({"stream_mode": "terse"}, "stream_mode"),
         ({"search_mode": "news"}, "search_mode"),
+        ({"search_recency_filter": "decade"}, "search_recency_filter"),
         ({"reasoning_effort": "huge"}, "reasoning_effort"),
         ({"language_preference": 7}, "language"),
         ({"tools": [{"type": "function"}]}, "tools"),
