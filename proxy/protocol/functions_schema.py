@@ -1,40 +1,31 @@
-"""The JSON Schema of a function's arguments: read with care, checked within a budget (proxy-contract §9).
+"""The JSON Schema of a function's arguments, draft 2020-12: read with care (proxy-contract §9).
 
-Draft 2020-12. A schema comes from a caller and the arguments from a model, so neither may cost more
-than a bounded time: depth, size and patterns of a schema are limited when it is read, a reference
-that leads back to where it came from is refused, and each check counts its steps. `jsonschema`
-checks, since its keywords can be counted; `jsonschema_rs` judges schemas, and runs their patterns,
-since its engine does not blow up where Python's does (docs/decisions/0017).
+A schema comes from a caller and the arguments from a model, so neither may cost more than a bounded
+time. Depth, size and patterns of a schema are limited here, and a reference that leads out of it, or
+back to where it came from, is refused; `functions_check` counts its steps (docs/decisions/0017).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextvars import ContextVar
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 from urllib.parse import unquote
 
 import jsonschema_rs
-from jsonschema import Draft202012Validator, ValidationError
-from jsonschema.validators import extend
-from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
 from portal.wire.fields import is_plain_name
+from proxy.protocol.functions_check import NOTHING_ELSE, Pattern, compile_pattern, fault_of
 
 DEEPEST = 64
 """Schemas inside schemas, and references that follow one another without going into the arguments."""
 MOST_NODES = 5_000
 MOST_PATTERNS = 200
 LONGEST_PATTERN = 1_000
-BUDGET = 30_000
-"""Steps that one check may take: less than a second."""
-_ENGINE = 1 << 18  # bytes of a compiled pattern
-_BACKTRACKS = 1_000
 
 _MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
@@ -53,8 +44,6 @@ _REFUSED = (
     "$recursiveAnchor",
     "$vocabulary",
 )
-_NOTHING_ELSE: Registry[Any] = Registry()
-"""No other documents: the library's own default would fetch them from wherever a reference says."""
 _UNSOUND = re.compile(r"[\ud800-\udfff]|(?<!\\)(?:\\\\)*\\u0000")
 
 Place = tuple[str, ...]
@@ -70,19 +59,11 @@ class ArgumentSchema:
     """A schema that was found sound."""
 
     schema: Schema
-    patterns: Mapping[str, Callable[[str], bool]]
+    patterns: Mapping[str, Pattern]
 
     def fault_of(self, arguments: Mapping[str, Any]) -> str | None:
         """The keyword that `arguments` break first, `budget` when they take too long; None when they fit."""
-        token = _meter.set(_Meter(self.patterns))
-        try:
-            checker = _Checker(cast(Any, self.schema), registry=_NOTHING_ELSE)
-            error = next(checker.iter_errors(arguments), None)
-        except (_OverBudget, RecursionError, OverflowError):
-            return "budget"
-        finally:
-            _meter.reset(token)
-        return None if error is None else str(error.validator or "false")
+        return fault_of(self.schema, self.patterns, arguments)
 
 
 def read_schema(schema: object, *, strict: bool) -> ArgumentSchema:
@@ -172,7 +153,7 @@ def _inner(
 
 def _check_references(nodes: _Walk) -> None:
     """Each leads to a schema in here, and none to itself before it has gone into the arguments."""
-    resolver = _NOTHING_ELSE.resolver_with_root(DRAFT202012.create_resource(cast(Any, nodes.found[()])))
+    resolver = NOTHING_ELSE.resolver_with_root(DRAFT202012.create_resource(cast(Any, nodes.found[()])))
     for place, node in nodes.found.items():
         if "$ref" in node and not _leads_as_read(nodes, node["$ref"], resolver):
             raise SchemaRefused(f"has a $ref that leads to no schema in it{_at(place)}")
@@ -232,159 +213,26 @@ def _at(place: Place) -> str:
     return f" (at {'.'.join(shown)})" if shown else ""
 
 
-def _compiled(nodes: _Walk) -> dict[str, Callable[[str], bool]]:
+def _compiled(nodes: _Walk) -> dict[str, Pattern]:
     """All patterns of the schema, ready to run."""
-    compiled: dict[str, Callable[[str], bool]] = {}
+    compiled: dict[str, Pattern] = {}
     for place, node in nodes.found.items():
-        if "unevaluatedProperties" in node and any(
-            "patternProperties" in one for one in nodes.found.values()
-        ):
-            raise SchemaRefused(f"uses patternProperties and unevaluatedProperties at once{_at(place)}")
         own = [node["pattern"]] if "pattern" in node else []
         for pattern in (*own, *node.get("patternProperties", ())):
             if pattern not in compiled:
                 compiled[pattern] = _compile(pattern, place)
         if len(compiled) > MOST_PATTERNS:
             raise SchemaRefused(f"has more than {MOST_PATTERNS} patterns")
+    used = {word for node in nodes.found.values() for word in node}
+    if {"patternProperties", "unevaluatedProperties"} <= used:
+        raise SchemaRefused("uses patternProperties and unevaluatedProperties at once")
     return compiled
 
 
-def _compile(pattern: str, place: Place) -> Callable[[str], bool]:
+def _compile(pattern: str, place: Place) -> Pattern:
     if len(pattern) > LONGEST_PATTERN:
         raise SchemaRefused(f"has a pattern of more than {LONGEST_PATTERN:,} characters{_at(place)}")
     try:
-        return _linear(pattern)
-    except (jsonschema_rs.ValidationError, ValueError):
-        pass
-    try:
-        return _backtracking(pattern)
-    except (jsonschema_rs.ValidationError, ValueError):
+        return compile_pattern(pattern)
+    except ValueError:
         raise SchemaRefused(f"has a pattern that cannot be used{_at(place)}") from None
-
-
-def _linear(pattern: str) -> Callable[[str], bool]:
-    options = jsonschema_rs.RegexOptions(size_limit=_ENGINE, dfa_size_limit=_ENGINE)
-    matches = jsonschema_rs.Draft202012Validator({"pattern": pattern}, pattern_options=options).is_valid
-
-    def found(text: str) -> bool:
-        _spend(len(text) // 64)
-        return matches(text)
-
-    return found
-
-
-def _backtracking(pattern: str) -> Callable[[str], bool]:
-    """For what the linear engine does not know: looking around, and references back."""
-    options = jsonschema_rs.FancyRegexOptions(
-        backtrack_limit=_BACKTRACKS, size_limit=_ENGINE, dfa_size_limit=_ENGINE
-    )
-    matches = jsonschema_rs.Draft202012Validator({"pattern": pattern}, pattern_options=options).is_valid
-
-    def found(text: str) -> bool:
-        _spend(len(text))
-        return matches(text)
-
-    return found
-
-
-class _OverBudget(Exception):
-    pass
-
-
-@dataclass(slots=True)
-class _Meter:
-    patterns: Mapping[str, Callable[[str], bool]]
-    left: int = BUDGET
-
-
-_meter: ContextVar[_Meter] = ContextVar("meter")
-Keyword = Callable[[Any, Any, Any, Any], Iterator[ValidationError]]
-
-
-def _spend(steps: int) -> None:
-    meter = _meter.get()
-    meter.left -= steps + 1
-    if meter.left < 0:
-        raise _OverBudget
-
-
-def _size(value: object) -> int:
-    return len(value) if isinstance(value, dict | list) else 0
-
-
-def _metered(check: Keyword) -> Keyword:
-    def metered(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-        _spend((_size(value) + _size(instance)) // 16)
-        return check(validator, value, instance, schema)
-
-    return metered
-
-
-def _squared(check: Keyword) -> Keyword:
-    """For keywords that compare every member with every other."""
-
-    def metered(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-        _spend(_size(instance) ** 2 // 64)
-        return check(validator, value, instance, schema)
-
-    return metered
-
-
-def _unique(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    if wanted and isinstance(instance, list) and len(set(map(_frozen, instance))) < len(instance):
-        yield ValidationError("uniqueItems")
-
-
-def _frozen(value: object) -> object:
-    """Equal for what JSON Schema calls equal: 1 and 1.0 are, 1 and true are not."""
-    _spend(0)
-    if isinstance(value, dict):
-        return ("object", frozenset((name, _frozen(inner)) for name, inner in value.items()))
-    if isinstance(value, list):
-        return ("array", tuple(map(_frozen, value)))
-    return ("flag", value) if isinstance(value, bool) else value
-
-
-def _matches(pattern: str, text: str) -> bool:
-    return _meter.get().patterns[pattern](text)
-
-
-def _pattern(validator: Any, pattern: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    if isinstance(instance, str) and not _matches(pattern, instance):
-        yield ValidationError("pattern")
-
-
-def _pattern_properties(
-    validator: Any, patterns: Any, instance: Any, schema: Any
-) -> Iterator[ValidationError]:
-    if not isinstance(instance, dict):
-        return
-    for pattern, inner in patterns.items():
-        for name, value in instance.items():
-            if _matches(pattern, name):
-                yield from validator.descend(value, inner)
-
-
-def _additional(validator: Any, inner: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    if not isinstance(instance, dict):
-        return
-    named, patterns = schema.get("properties", {}), schema.get("patternProperties", ())
-    for name, value in instance.items():
-        if name not in named and not any(_matches(pattern, name) for pattern in patterns):
-            yield from [ValidationError(name)] if inner is False else validator.descend(value, inner)
-
-
-_Checker = extend(
-    Draft202012Validator,
-    {
-        **{name: _metered(check) for name, check in Draft202012Validator.VALIDATORS.items()},
-        **{
-            name: _squared(Draft202012Validator.VALIDATORS[name])
-            for name in ("unevaluatedItems", "unevaluatedProperties")
-        },
-        "uniqueItems": _metered(_unique),
-        "pattern": _metered(_pattern),
-        "patternProperties": _metered(_pattern_properties),
-        "additionalProperties": _metered(_additional),
-    },
-)
