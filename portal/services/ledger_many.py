@@ -7,22 +7,20 @@ by one by `ledger`. The books, their locks and their constraints are the same.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from django.db import connection
 from django.utils import timezone
 
 from portal.models.ledger import CreditAccount, LedgerEntry
 from portal.services import ledger
-from portal.services.rows import insert_rows, update_rows
+from portal.services.rows import Insert, Select, Update, for_update, insert, marks, run, update
 from portal.wire.clock import month_start
 
 Kind = LedgerEntry.Kind
 ZERO = Decimal(0)
-ENTRIES = "SELECT * FROM portal_ledgerentry WHERE subject IN ({})"
-ACCOUNTS = "SELECT * FROM portal_creditaccount WHERE user_id IN ({}) OR id IN ({}) ORDER BY id"
+PURSES = ("allowance", "own", "reserved")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,47 +48,43 @@ def move(holds: Sequence[Hold], endings: Sequence[Ending]) -> frozenset[str]:
     database's constraint ends the transaction. A hold that is left has written nothing: `ledger.reserve`,
     in a transaction of its own, says whether there is enough for it.
     """
-    if not holds and not endings:
-        return frozenset()
-    entries = _entries([ending.subject for ending in endings])
-    pairs = [
-        (ending, entries[ending.subject, Kind.RESERVE]) for ending in endings if _is_known(ending, entries)
-    ]
-    ids = {hold.user_id for hold in holds}, {drawn.account_id for _, drawn in pairs}
-    accounts = _lock(*ids)
-    odd = [ending for ending, drawn in pairs if not _is_plain(ending, drawn)]
-    for ending in odd:
-        ledger.close(ending.subject, ending.settled)
-    books = _Books(_lock(*ids) if odd else accounts)
-    for ending, drawn in pairs:
-        if _is_plain(ending, drawn):
-            books.close(ending, drawn)
-    held = [
-        hold.subject for hold in holds if (hold.subject, Kind.RESERVE) not in entries and books.hold(hold)
-    ]
-    books.keep()
-    return frozenset(held)
+    books = Books(*run(*reads([hold.user_id for hold in holds], [ending.subject for ending in endings])))
+    books.settle(endings)
+    held = frozenset(hold.subject for hold in holds if books.hold(hold))
+    run(*books.writes())
+    return held
 
 
-def _is_known(ending: Ending, entries: Mapping[tuple[str, str], LedgerEntry]) -> bool:
-    """Free work has no entries. Raises ledger.AlreadyClosed."""
-    if (ending.subject, Kind.CLOSE) in entries:
-        raise ledger.AlreadyClosed(ending.subject)
-    return (ending.subject, Kind.RESERVE) in entries
+def reads(users: Collection[int], subjects: Collection[str]) -> tuple[Select, Select]:
+    """What `Books` are made of: the accounts, locked in the order of their ids, then what was written of
+    `subjects`, which nobody can change any more."""
+    drawn = f"SELECT account_id FROM portal_ledgerentry WHERE subject IN ({marks(subjects)})"
+    which = f"WHERE user_id IN ({marks(users)}) OR id IN ({drawn}) ORDER BY id{for_update()}"
+    accounts = Select(CreditAccount, which, [*users, *subjects])
+    return accounts, Select(LedgerEntry, f"WHERE subject IN ({marks(subjects)})", [*subjects])
 
 
-def _is_plain(ending: Ending, drawn: LedgerEntry) -> bool:
-    return drawn.pool_id is None and ending.settled == -drawn.delta
-
-
-class _Books:
+class Books:
     """Locked accounts, and what is to be written about them."""
 
-    def __init__(self, accounts: Mapping[int, CreditAccount]) -> None:
-        self._accounts = accounts
-        self._by_user = {account.user_id: account for account in accounts.values()}
-        self._entries: list[LedgerEntry] = []
+    def __init__(self, accounts: Iterable[CreditAccount], entries: Iterable[LedgerEntry]) -> None:
         self._now = timezone.now()
+        self._known = {(entry.subject, entry.kind): entry for entry in entries}
+        self._entries: list[LedgerEntry] = []
+        self._take(accounts)
+
+    def settle(self, endings: Sequence[Ending]) -> None:
+        """Before anything is held. What is not plain is closed at once. Raises ledger.AlreadyClosed."""
+        pairs = [(ending, self._drawn(ending)) for ending in endings]
+        odd = [ending for ending, drawn in pairs if drawn is not None and not _is_plain(ending, drawn)]
+        for ending in odd:
+            ledger.close(ending.subject, ending.settled)
+        if odd:
+            which = f"WHERE id IN ({marks(self._accounts)}) ORDER BY id"
+            self._take(run(Select(CreditAccount, which, [*self._accounts]))[0])
+        for ending, drawn in pairs:
+            if drawn is not None and _is_plain(ending, drawn):
+                self._close(ending, drawn)
 
     def hold(self, hold: Hold) -> bool:
         """Whether it was plain, and is held now."""
@@ -107,20 +101,28 @@ class _Books:
         account.reserved += hold.amount
         return True
 
-    def close(self, ending: Ending, drawn: LedgerEntry) -> None:
+    def writes(self) -> tuple[Insert | None, Update | None]:
+        touched = {entry.account_id for entry in self._entries}
+        changes = {
+            key: {purse: getattr(self._accounts[key], purse) for purse in PURSES} for key in sorted(touched)
+        }
+        return insert(self._entries), update(CreditAccount, changes)
+
+    def _take(self, accounts: Iterable[CreditAccount]) -> None:
+        self._accounts = {account.pk: account for account in accounts}
+        self._by_user = {account.user_id: account for account in self._accounts.values()}
+
+    def _drawn(self, ending: Ending) -> LedgerEntry | None:
+        """Its reservation; free work has none."""
+        if (ending.subject, Kind.CLOSE) in self._known:
+            raise ledger.AlreadyClosed(ending.subject)
+        return self._known.get((ending.subject, Kind.RESERVE))
+
+    def _close(self, ending: Ending, drawn: LedgerEntry) -> None:
         account = self._accounts[drawn.account_id]
         kept = {"settled": ending.settled, "released": ZERO}
         self._write(account, Kind.CLOSE, ending.subject, drawn.key_id, **kept)
         account.reserved -= ending.settled
-
-    def keep(self) -> None:
-        insert_rows(self._entries)
-        touched = {entry.account_id for entry in self._entries}
-        purses = ("allowance", "own", "reserved")
-        update_rows(
-            CreditAccount,
-            {key: {purse: getattr(self._accounts[key], purse) for purse in purses} for key in touched},
-        )
 
     def _is_month_over(self, account: CreditAccount) -> bool:
         since = account.allowance_since
@@ -137,30 +139,13 @@ class _Books:
         own: Decimal = ZERO,
         **more: Decimal,
     ) -> None:
-        entry = LedgerEntry(
-            kind=kind, subject=subject, key_id=key_id, account_id=account.pk, created_at=self._now
-        )
+        entry = LedgerEntry(kind=kind, subject=subject, account_id=account.pk, key_id=key_id)
         entry.allowance_delta, entry.own_delta, entry.delta = allowance, own, allowance + own
+        entry.created_at = self._now
         for name, value in more.items():
             setattr(entry, name, value)
         self._entries.append(entry)
 
 
-def _entries(subjects: Sequence[str]) -> dict[tuple[str, str], LedgerEntry]:
-    if not subjects:
-        return {}
-    found = LedgerEntry.objects.raw(ENTRIES.format(_marks(subjects)), subjects)
-    return {(entry.subject, entry.kind): entry for entry in found}
-
-
-def _lock(users: Collection[int], accounts: Collection[int]) -> dict[int, CreditAccount]:
-    """By id, and locked in its order. SQLite, whose transactions are IMMEDIATE, has the whole database."""
-    sql = ACCOUNTS.format(_marks(users), _marks(accounts))
-    if connection.features.has_select_for_update:
-        sql += " FOR UPDATE"
-    return {account.pk: account for account in CreditAccount.objects.raw(sql, [*users, *accounts])}
-
-
-def _marks(values: Collection[object]) -> str:
-    """Of an IN list; the database takes an empty one only as NULL."""
-    return ", ".join(["%s"] * len(values)) or "NULL"
+def _is_plain(ending: Ending, drawn: LedgerEntry) -> bool:
+    return drawn.pool_id is None and ending.settled == -drawn.delta

@@ -1,59 +1,181 @@
-"""Rows written without the ORM's composing: for doors that hundreds pass at once.
+"""Reading and writing rows without the ORM's composing: for doors that hundreds pass at once.
 
-The ORM composes SQL anew for each call, which takes longer than the database does. Here a statement is
-composed once for each kind of row. On PostgreSQL it takes columns as arrays, so that it stays the same
-however many rows there are. What a field stores is the field's own affair here as there.
+The ORM composes SQL anew for each call, and each call is a trip to the database. Here a statement is
+composed once for each kind of row, and PostgreSQL gets several in one trip; columns come as arrays, so
+that a statement stays the same however many rows there are. What a field stores, and how it is read, is
+the field's own affair here as there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from django.db import connection
-from django.db.models import BooleanField, CharField, Field, ForeignKey, Model, TextField
+from django.db.models import (
+    BooleanField,
+    CharField,
+    DateTimeField,
+    Field,
+    ForeignKey,
+    IntegerField,
+    Model,
+    TextField,
+    UUIDField,
+)
 
 AS_THEY_ARE = (CharField, TextField, BooleanField, ForeignKey)
 """Fields that store the values that we put into them; others are asked."""
+ON_POSTGRESQL_TOO = (IntegerField, DateTimeField, UUIDField)
+Row = TypeVar("Row", bound=Model)
 
 
-def insert_rows(rows: Sequence[Model]) -> None:
-    """Insert new rows of one model, in order. Their generated ids are not read back."""
-    if not rows:
-        return
-    model = type(rows[0])
-    writers = [(field.attname, _writer(field)) for field in _fields(model)]
-    values = [[write(getattr(row, name)) for name, write in writers] for row in rows]
+class Statement(Protocol):
+    """One statement, and what is read of its answer."""
+
+    def parts(self) -> list[tuple[str, Sequence[Any]]]:
+        """SQL and parameters: one pair on PostgreSQL, one or more on SQLite."""
+
+    def read(self, rows: Sequence[Sequence[Any]], counts: Sequence[int]) -> Any:
+        """The result, of what came back and how many rows each part changed."""
+
+
+def run(*statements: Statement | None) -> list[Any]:
+    """Run them in order and give the result of each; in one trip where that can be. None is left out,
+    and its result is None."""
+    wanted = [statement for statement in statements if statement is not None]
+    if not wanted:
+        return [None] * len(statements)
+    results = iter(_together(wanted) if connection.vendor == "postgresql" else _in_turn(wanted))
+    return [None if statement is None else next(results) for statement in statements]
+
+
+def _together(statements: Sequence[Statement]) -> list[Any]:
+    results = []
     with connection.cursor() as cursor:
-        if connection.vendor == "postgresql":
-            cursor.execute(_insert(model), _columns(values))
-        else:
-            cursor.executemany(_insert(model), values)
+        pairs = [statement.parts()[0] for statement in statements]
+        # Each is filled in by itself: the driver remembers how it takes one apart.
+        cursor.execute(";\n".join(cursor.mogrify(sql, values) for sql, values in pairs))
+        for statement in statements:
+            rows = cursor.fetchall() if cursor.description else []
+            results.append(statement.read(rows, [cursor.rowcount]))
+            cursor.nextset()
+    return results
 
 
-def update_rows(model: type[Model], changes: Mapping[Any, Mapping[str, Any]], **where: Any) -> set[Any]:
-    """Set in each row what `changes` says for its primary key, if it is as `where` says; the keys of those
-    that were. All changes name the same fields."""
-    if not changes:
-        return set()
-    names = tuple(next(iter(changes.values())))
-    writers = [_writer(_field(model, name)) for name in ("pk", *names)]
-    tests = [_writer(_field(model, name))(value) for name, value in where.items()]
-    rows = [
-        [write(value) for write, value in zip(writers, (key, *change.values()), strict=True)]
-        for key, change in changes.items()
-    ]
-    sql = _update(model, names, tuple(where))
+def _in_turn(statements: Sequence[Statement]) -> list[Any]:
+    results = []
     with connection.cursor() as cursor:
+        for statement in statements:
+            rows: list[Any] = []
+            counts = []
+            parts = statement.parts()
+            if isinstance(statement, Insert):
+                cursor.executemany(parts[0][0], [values for _, values in parts])
+                parts = []
+            for sql, values in parts:
+                cursor.execute(sql, values)
+                rows += cursor.fetchall() if cursor.description else []
+                counts.append(cursor.rowcount)
+            results.append(statement.read(rows, counts))
+    return results
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """All rows of `model` that `tail` asks for: `WHERE …`, with `%s` for each of `values`."""
+
+    model: type[Model]
+    tail: str
+    values: Sequence[Any] = ()
+
+    def parts(self) -> list[tuple[str, Sequence[Any]]]:
+        return [(f"{_select(self.model)} {self.tail}", self.values)]
+
+    def read(self, rows: Sequence[Sequence[Any]], counts: Sequence[int]) -> list[Any]:
+        return [_loaded(self.model, row) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """A question whose answer needs no model: its rows are pairs, or whatever it asks for."""
+
+    sql: str
+    values: Sequence[Any] = ()
+
+    def parts(self) -> list[tuple[str, Sequence[Any]]]:
+        return [(self.sql, self.values)]
+
+    def read(self, rows: Sequence[Sequence[Any]], counts: Sequence[int]) -> list[Any]:
+        return list(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """New rows of one model, in order. Their generated ids are not read back."""
+
+    rows: Sequence[Model]
+
+    def parts(self) -> list[tuple[str, Sequence[Any]]]:
+        model = type(self.rows[0])
+        writers = [(field.attname, _writer(field)) for field in _fields(model)]
+        values = [[write(getattr(row, name)) for name, write in writers] for row in self.rows]
         if connection.vendor == "postgresql":
-            cursor.execute(sql, [*_columns(rows), *tests])
-            return {key for (key,) in cursor.fetchall()}
-        done = set()
-        for key, row in zip(changes, rows, strict=True):
-            cursor.execute(sql, [*row[1:], row[0], *tests])
-            done |= {key} if cursor.rowcount else set()
-        return done
+            return [(_insert(model), _columns(values))]
+        return [(_insert(model), row) for row in values]
+
+    def read(self, rows: Sequence[Sequence[Any]], counts: Sequence[int]) -> None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """In each row of `model` set what `changes` says for its primary key, if it is as `where` says. All
+    changes name the same fields. Its result are the keys of the rows that were so."""
+
+    model: type[Model]
+    changes: Mapping[Any, Mapping[str, Any]]
+    where: Mapping[str, Any] = field(default_factory=dict)
+
+    def parts(self) -> list[tuple[str, Sequence[Any]]]:
+        names = tuple(next(iter(self.changes.values())))
+        writers = [_writer(_field(self.model, name)) for name in ("pk", *names)]
+        tests = [_writer(_field(self.model, name))(value) for name, value in self.where.items()]
+        sql = _update(self.model, names, tuple(self.where))
+        rows = [
+            [write(value) for write, value in zip(writers, (key, *change.values()), strict=True)]
+            for key, change in self.changes.items()
+        ]
+        if connection.vendor == "postgresql":
+            return [(sql, [*_columns(rows), *tests])]
+        return [(sql, [*row[1:], row[0], *tests]) for row in rows]
+
+    def read(self, rows: Sequence[Sequence[Any]], counts: Sequence[int]) -> set[Any]:
+        if connection.vendor == "postgresql":
+            return {key for (key,) in rows}
+        return {key for key, count in zip(self.changes, counts, strict=True) if count}
+
+
+def insert(rows: Sequence[Model]) -> Insert | None:
+    """Nothing to run for no rows."""
+    return Insert(rows) if rows else None
+
+
+def update(model: type[Model], changes: Mapping[Any, Mapping[str, Any]], **where: Any) -> Update | None:
+    """Nothing to run for no changes."""
+    return Update(model, changes, where) if changes else None
+
+
+def marks(values: Collection[object]) -> str:
+    """Of an IN list; the database takes an empty one only as NULL."""
+    return ", ".join(["%s"] * len(values)) or "NULL"
+
+
+def for_update() -> str:
+    """Locks what is read. SQLite, whose transactions are IMMEDIATE, has the whole database."""
+    return " FOR UPDATE" if connection.features.has_select_for_update else ""
 
 
 def _columns(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
@@ -69,7 +191,9 @@ def _field(model: type[Model], name: str) -> Field[Any, Any]:
 
 @cache
 def _writer(field: Field[Any, Any]) -> Callable[[Any], Any]:
-    if isinstance(field, AS_THEY_ARE):
+    plain = AS_THEY_ARE + ON_POSTGRESQL_TOO * (connection.vendor == "postgresql")
+    has_a_way_of_its_own = hasattr(field, "from_db_value")
+    if isinstance(field, plain) and not has_a_way_of_its_own:
         return _same
     return lambda value: field.get_db_prep_save(value, connection)
 
@@ -85,6 +209,40 @@ def _fields(model: type[Model]) -> tuple[Field[Any, Any], ...]:
     return tuple(field for field in meta.concrete_fields if field is not meta.auto_field)
 
 
+def _loaded(model: type[Row], values: Sequence[Any]) -> Row:
+    names, readers = _readers(model)
+    row = [value if reader is None else reader(value) for reader, value in zip(readers, values, strict=True)]
+    return model.from_db("default", names, row)
+
+
+@cache
+def _readers(model: type[Model]) -> tuple[tuple[str, ...], tuple[Callable[[Any], Any] | None, ...]]:
+    """What makes a column's value the field's, as the ORM has it."""
+    fields = model._meta.concrete_fields
+    return tuple(field.attname for field in fields), tuple(_reader(field) for field in fields)
+
+
+def _reader(field: Field[Any, Any]) -> Callable[[Any], Any] | None:
+    column = field.get_col(field.model._meta.db_table)
+    converters = [*connection.ops.get_db_converters(column), *field.get_db_converters(connection)]
+    if not converters:
+        return None
+
+    def read(value: Any) -> Any:
+        for converter in converters:
+            value = converter(value, column, connection)
+        return value
+
+    return read
+
+
+@cache
+def _select(model: type[Model]) -> str:
+    table = model._meta.db_table
+    columns = ", ".join(f'"{table}"."{field.column}"' for field in model._meta.concrete_fields)
+    return f'SELECT {columns} FROM "{table}"'
+
+
 def _arrays(fields: Sequence[Field[Any, Any]]) -> str:
     return ", ".join(f"%s::{field.db_type(connection)}[]" for field in fields)
 
@@ -96,7 +254,7 @@ def _insert(model: type[Model]) -> str:
     if connection.vendor == "postgresql":
         values = f"SELECT * FROM unnest({_arrays(fields)})"
     else:
-        values = f"VALUES ({', '.join(['%s'] * len(fields))})"
+        values = f"VALUES ({marks(fields)})"
     return f'INSERT INTO "{model._meta.db_table}" ({names}) {values}'
 
 
@@ -109,9 +267,8 @@ def _update(model: type[Model], names: tuple[str, ...], where: tuple[str, ...]) 
         sets = ", ".join(f'"{field.column}" = fresh."{field.column}"' for field in fields)
         columns = ", ".join(f'"{field.column}"' for field in (key, *fields))
         fresh = f"unnest({_arrays([key, *fields])}) AS fresh ({columns})"
-        one = f'"{table}"."{key.column}" = fresh."{key.column}"'
-        return (
-            f'UPDATE "{table}" SET {sets} FROM {fresh} WHERE {one}{tests} RETURNING "{table}"."{key.column}"'
-        )
+        mine = f'"{table}"."{key.column}"'
+        same = f'{mine} = fresh."{key.column}"'
+        return f'UPDATE "{table}" SET {sets} FROM {fresh} WHERE {same}{tests} RETURNING {mine}'
     sets = ", ".join(f'"{field.column}" = %s' for field in fields)
     return f'UPDATE "{table}" SET {sets} WHERE "{key.column}" = %s{tests}'

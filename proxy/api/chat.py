@@ -9,48 +9,54 @@ from functools import partial
 from django.conf import settings
 
 from portal.api.intake import LARGEST_BODY
-from portal.api.lean import Answer, Call, KeyRoute, Later, Reply
+from portal.api.lean import Answer, Call, Later, Reply, SwiftRoute
 from portal.api.streaming import Stream
 from portal.models.keys import Scope
 from portal.services.principal import Principal
 from proxy.protocol import chat_functions
 from proxy.protocol.attachments import LARGEST
-from proxy.protocol.chat import parse_chat
+from proxy.protocol.chat import ChatRequest, parse_chat
 from proxy.protocol.chat_stream import ChatFold, ChatHead, ChatStream, Closing, error_frame
 from proxy.protocol.delta import Done
 from proxy.protocol.functions import EXPERIMENTAL, EXPERIMENTAL_HEADER
 from proxy.services.bridge import Judge
-from proxy.services.chat import Busy, ChatPlan, Question, open_turn, prepare_chat
+from proxy.services.chat import ChatPlan, Question, prepare_chat
 from proxy.services.relay import Relay
 from proxy.services.telling import footer_of, headers_of, sonde_of
+from proxy.services.threads import in_thread
+from proxy.services.together import Opening, open_alone, open_soon
 
 DOOR = "api"
+AT_ONCE = 64 * 1024
+"""Bytes of a request that is read on the event loop: longer ones would hold the others up."""
 LARGEST_REQUEST = LARGEST_BODY + LARGEST * 4 // 3
 """Bytes: what is attached comes as base64."""
 
 
-def complete(call: Call, who: Principal) -> Reply:
+async def complete(call: Call, who: Principal) -> Reply:
     """Lets the caller in: the turn is open and paid for when the answer begins to be made."""
-    request = parse_chat(call.json(), settings.DEFAULT_MODEL)
-    question = prepare_chat(who, request, DOOR)
-    plan: ChatPlan | None
-    try:
-        plan = open_turn(question)
-    except Busy:
-        plan = None  # the relay waits for a place
+    request = _read(call) if len(call.body) < AT_ONCE else await in_thread(partial(_read, call))
+    opening = Opening(who, request.model, partial(prepare_chat, who, request, DOOR))
+    opened = await (open_alone if request.attachments else open_soon)(opening)
+    question, plan = opened.question, opened.plan
     head = ChatHead(
         f"chatcmpl-{question.turn_id.hex[:12]}",
         int(question.asked_at.timestamp()),
         request.model,
         request.include_usage,
     )
-    headers = headers_of(question, plan)
+    # Without a plan the database is asked for them.
+    headers = headers_of(question, plan) if plan else await in_thread(partial(headers_of, question, None))
     if request.bridge:
         return _bridged(question, plan, head, Judge(request.bridge, question.subject), headers)
     relay = Relay(question, plan, streams=request.stream)
     if request.stream:
         return Stream(partial(_pieces, relay, head), error_frame, headers)
     return Later(partial(_whole, relay, head), headers)
+
+
+def _read(call: Call) -> ChatRequest:
+    return parse_chat(call.json(), settings.DEFAULT_MODEL)
 
 
 async def _pieces(relay: Relay, head: ChatHead) -> AsyncGenerator[bytes, None]:
@@ -121,4 +127,4 @@ def _sonde(relay: Relay) -> dict[str, object]:
     return sonde_of(relay.question, relay.plan, relay.settled)
 
 
-routes = (KeyRoute("POST", "/v1/chat/completions", Scope.CHAT.value, complete, LARGEST_REQUEST),)
+routes = (SwiftRoute("POST", "/v1/chat/completions", Scope.CHAT.value, complete, LARGEST_REQUEST),)

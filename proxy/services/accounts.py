@@ -24,6 +24,7 @@ from django.utils import timezone
 from portal.services import sealing, upstreams
 from portal.services.errors import Invalid
 from portal.services.queue import ring_after_commit
+from portal.services.rows import Plain, Select, for_update, marks
 from portal.services.transactions import joined
 from portal.wire.errors import Problem, Unavailable
 from proxy.models.accounts import WebAccount
@@ -231,21 +232,16 @@ def pool() -> QuerySet[WebAccount]:
     return WebAccount.objects.filter(sandbox=upstreams.uses_sandbox())
 
 
-def lock_pool(also: Collection[int] = ()) -> dict[int, WebAccount]:
+def lock_pool(also: Collection[int] = ()) -> Select:
     """Every account of the pool, and `also` these, locked in the order of their ids."""
-    marks = ", ".join(["%s"] * len(also)) or "NULL"
-    lock = " FOR UPDATE" if connection.features.has_select_for_update else ""
-    sql = f"SELECT * FROM proxy_webaccount WHERE sandbox = %s OR id IN ({marks}) ORDER BY id{lock}"
-    rows = WebAccount.objects.raw(sql, [upstreams.uses_sandbox(), *also])
-    return {account.pk: account for account in rows}
+    which = f"WHERE sandbox = %s OR id IN ({marks(also)}) ORDER BY id{for_update()}"
+    return Select(WebAccount, which, [upstreams.uses_sandbox(), *also])
 
 
-def loads() -> dict[int, int]:
-    """Account → how many answers it is giving now: chats, and deep research."""
+def loads() -> Plain:
+    """Account and how many answers it is giving now, chats and deep research, in pairs."""
     now = connection.ops.adapt_datetimefield_value(timezone.now())
-    with connection.cursor() as cursor:
-        cursor.execute(LOADS, [now, now])
-        return dict(cursor.fetchall())
+    return Plain(LOADS, [now, now])
 
 
 def open_turns(account: WebAccount) -> int:

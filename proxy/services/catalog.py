@@ -13,6 +13,7 @@ from django.db.models import Max
 
 from portal.services import audit
 from portal.services.principal import Principal
+from portal.services.rows import Select, marks
 from proxy.models.accounts import WebAccount
 from proxy.models.catalog import ChatModel
 from proxy.protocol import model_table
@@ -42,18 +43,18 @@ class Offer:
     tier: Tier
 
 
-def read_offer(names: Collection[str], accounts: Iterable[WebAccount]) -> Offer:
-    """Those of `names` that there are, for questions that are looked at together; `accounts`: the pool."""
-    if not names:
-        return Offer({}, tier_among(accounts))
-    marks = ", ".join(["%s"] * len(names))
-    rows = ChatModel.objects.raw(f"SELECT * FROM proxy_chatmodel WHERE id IN ({marks})", [*names])
+def those_named(names: Collection[str]) -> Select:
+    return Select(ChatModel, f"WHERE id IN ({marks(names)})", [*names])
+
+
+def offer_of(rows: Iterable[ChatModel], accounts: Iterable[WebAccount]) -> Offer:
+    """Some models, for questions that are looked at together; `accounts` are the pool's."""
     return Offer({row.pk: Priced(model_of(row), row.price) for row in rows}, tier_among(accounts))
 
 
 def find_model(name: str, offer: Offer | None = None) -> Priced:
     """The model that a request names, if this pool may use it. Raises BadRequest, ModelNotAvailable."""
-    offer = offer or read_offer((name,), pool())
+    offer = offer or offer_of(ChatModel.objects.filter(pk=name), pool())
     priced = offer.models.get(name)
     known = (priced.model,) if priced else all_models()
     model_table.resolve(known, name, offer.tier)

@@ -13,20 +13,21 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
 from typing import Protocol
+from uuid import UUID
 
 from django.db import transaction
 from django.utils import timezone
 
 from portal.services import audit, ledger_many
 from portal.services.groups import Groups
-from portal.services.ledger_many import Hold
-from portal.services.rows import insert_rows, update_rows
+from portal.services.principal import Principal
+from portal.services.rows import Statement, insert, run, update
 from portal.wire.errors import Problem, unavailable
 from proxy.models.accounts import WebAccount
-from proxy.models.chats import ChatTurn
+from proxy.models.chats import ChatTurn, Continuation
 from proxy.services import continuity
 from proxy.services.accounts import SUCCESS, loads, lock_pool, may_be_asked, rank, succeed
-from proxy.services.catalog import Offer, read_offer
+from proxy.services.catalog import Offer, offer_of, those_named
 from proxy.services.chat import Busy, ChatPlan, Question, open_turn, plan_with, turn_row
 from proxy.services.continuity import Found
 from proxy.services.settling import Outcome, Settled, ending_of, settle, thread_of, told
@@ -47,6 +48,7 @@ class Prepare(Protocol):
 class Opening:
     """A question that wants in; `model` is the name it asks for."""
 
+    who: Principal
     model: str
     prepare: Prepare
 
@@ -130,63 +132,65 @@ class _Round:
         }
         self._openings = {place: work for place, work in enumerate(works) if isinstance(work, Opening)}
         self._done: dict[int, Result | BaseException] = {}
+        self._touched: set[WebAccount] = set()
 
     def run(self) -> dict[int, Result | BaseException]:
-        accounts = lock_pool({work.plan.session.account_id for work in self._endings.values()})
-        ended = self._end(accounts)
-        questions = self._prepare(accounts)
-        chosen = self._choose(questions, accounts)
-        paid = [questions[place] for place in chosen if questions[place].price]
-        held = ledger_many.move(
-            [Hold(one.who.user_id, one.subject, one.price, one.who.key_id) for one in paid],
-            [ledger_many.Ending(one.subject, one.price) for one in ended if one.price],
+        ending = [work.plan for work in self._endings.values()]
+        users = {work.who.user_id for work in self._openings.values()}
+        accounts, closed, models, busy, credits, entries = run(
+            lock_pool({plan.session.account_id for plan in ending}),
+            update(
+                ChatTurn,
+                {
+                    work.plan.question.turn_id: ending_of(work.plan, work.outcome)
+                    for work in self._endings.values()
+                },
+                state=State.OPEN,
+            ),
+            those_named({work.model for work in self._openings.values()}),
+            loads(),
+            *ledger_many.reads(users, [plan.question.subject for plan in ending if plan.question.price]),
         )
-        self._open(
-            questions,
-            {
-                place: plan
-                for place, plan in chosen.items()
-                if not questions[place].price or questions[place].subject in held
-            },
-        )
-        return self._done
-
-    def _end(self, accounts: dict[int, WebAccount]) -> list[Question]:
-        """Close the turns; the questions whose money is still to be moved."""
-        changes = {
-            work.plan.question.turn_id: ending_of(work.plan, work.outcome) for work in self._endings.values()
-        }
-        closed = update_rows(ChatTurn, changes, state=State.OPEN)
-        threads, ended, touched = [], [], {}
-        for place, work in self._endings.items():
-            plan, outcome = work.plan, work.outcome
-            question, account = plan.question, accounts.get(plan.session.account_id)
-            if account is not None:
-                succeed(account, counted=question.model.counted, opened_at=plan.opened_at)
-                touched[account.pk] = account
-            if question.turn_id not in closed:
-                self._done[place] = Settled()
-                continue
-            ended.append(question)
-            assert outcome.done is not None
-            thread = thread_of(plan, outcome.done, outcome.text)
-            threads += [thread] if thread else []
-            self._done[place] = told(plan, outcome.done, account)
-        update_rows(
-            WebAccount,
-            {key: {name: getattr(one, name) for name in SUCCESS} for key, one in touched.items()},
+        self._accounts = {account.pk: account for account in accounts}
+        self._busy = dict(busy)
+        self._offer = offer_of(models, accounts)
+        books = ledger_many.Books(credits, entries)
+        threads = self._end(closed or set(), books)
+        plans = self._choose(self._prepare())
+        run(
+            update(
+                WebAccount, {one.pk: {name: getattr(one, name) for name in SUCCESS} for one in self._touched}
+            ),
+            *self._open(plans, books),
         )
         if threads:
             continuity.keep_threads(threads)
-        return ended
+        return self._done
 
-    def _prepare(self, accounts: dict[int, WebAccount]) -> dict[int, Question]:
-        names = {work.model for work in self._openings.values()}
-        offer = read_offer(names, accounts.values())
+    def _end(self, closed: set[UUID], books: ledger_many.Books) -> list[Continuation]:
+        """What becomes of answers whose turns this round has `closed`; the threads to be kept."""
+        threads, over = [], []
+        for place, work in self._endings.items():
+            plan, outcome = work.plan, work.outcome
+            account = self._accounts.get(plan.session.account_id)
+            if account is not None:
+                succeed(account, counted=plan.question.model.counted, opened_at=plan.opened_at)
+                self._touched.add(account)
+            if plan.question.turn_id not in closed:
+                self._done[place] = Settled()
+                continue
+            over.append(plan.question)
+            assert outcome.done is not None
+            threads += [thread] if (thread := thread_of(plan, outcome.done, outcome.text)) else []
+            self._done[place] = told(plan, outcome.done, account)
+        books.settle([ledger_many.Ending(one.subject, one.price) for one in over if one.price])
+        return threads
+
+    def _prepare(self) -> dict[int, Question]:
         questions = {}
         for place, work in self._openings.items():
             try:
-                question = work.prepare(offer=offer)
+                question = work.prepare(offer=self._offer)
             except Problem as problem:
                 self._done[place] = problem
                 continue
@@ -194,32 +198,55 @@ class _Round:
                 questions[place] = question
         return questions
 
-    def _choose(self, questions: dict[int, Question], accounts: dict[int, WebAccount]) -> dict[int, ChatPlan]:
+    def _choose(self, questions: dict[int, Question]) -> dict[int, ChatPlan]:
         """An account for each question that finds one with a free place."""
-        if not questions:
-            return {}
-        now, busy, plans = timezone.now(), loads(), {}
-        for (place, question), found in zip(questions.items(), _threads(questions, accounts), strict=True):
+        now, plans = timezone.now(), {}
+        for (place, question), found in zip(questions.items(), self._threads(questions), strict=True):
             model, preferred = question.model, found.account_id if found else None
             may = partial(may_be_asked, now=now, tier_needed=model.needs, counted=model.counted)
-            free = [one for one in accounts.values() if may(one) and busy.get(one.pk, 0) < one.parallel_limit]
+            able = [account for account in self._accounts.values() if may(account)]
+            free = [account for account in able if self._load(account) < account.parallel_limit]
             if free:
-                best = min(free, key=lambda one: (one.pk != preferred, *rank(one, busy.get(one.pk, 0))))
-                busy[best.pk] = busy.get(best.pk, 0) + 1
+                best = min(free, key=lambda one: (one.pk != preferred, *rank(one, self._load(one))))
+                self._busy[best.pk] = self._load(best) + 1
                 plans[place] = plan_with(question, best, found)
-            elif any(may(one) for one in accounts.values()):
+            elif able:
                 self._done[place] = Opened(question, None)
         return plans
 
-    def _open(self, questions: dict[int, Question], plans: dict[int, ChatPlan]) -> None:
-        insert_rows([_turn_of(plan) for plan in plans.values()])
-        insert_rows(
-            [
-                audit.row(one.who, "chat.started", one.subject, model=one.model.id, door=one.door)
-                for one in (questions[place] for place in plans)
-            ]
-        )
-        self._done |= {place: Opened(questions[place], plan) for place, plan in plans.items()}
+    def _threads(self, questions: dict[int, Question]) -> list[Found | None]:
+        """The thread that each question may continue."""
+        asked = [
+            (question.filing, question.conversation) if question.conversation.may_continue else None
+            for question in questions.values()
+        ]
+        found = iter(continuity.find_threads([pair for pair in asked if pair], list(self._accounts)))
+        return [next(found) if pair else None for pair in asked]
+
+    def _load(self, account: WebAccount) -> int:
+        return int(self._busy.get(account.pk, 0))
+
+    def _open(self, plans: dict[int, ChatPlan], books: ledger_many.Books) -> list[Statement | None]:
+        """Of the questions that have an account, those that are paid for are open."""
+        paid = {place: plan for place, plan in plans.items() if _is_paid(plan.question, books)}
+        self._done |= {place: Opened(plan.question, plan) for place, plan in paid.items()}
+        questions = [plan.question for plan in paid.values()]
+        return [
+            *books.writes(),
+            insert([_turn_of(plan) for plan in paid.values()]),
+            insert(
+                [
+                    audit.row(one.who, "chat.started", one.subject, model=one.model.id, door=one.door)
+                    for one in questions
+                ]
+            ),
+        ]
+
+
+def _is_paid(question: Question, books: ledger_many.Books) -> bool:
+    who = question.who
+    hold = ledger_many.Hold(who.user_id, question.subject, question.price, who.key_id)
+    return not question.price or books.hold(hold)
 
 
 def _is_plain(work: Ended) -> bool:
@@ -234,16 +261,6 @@ def _turn_of(plan: ChatPlan) -> ChatTurn:
     turn = turn_row(plan.question, None, sandbox=session.upstream.sandbox)
     turn.account_id = session.account_id
     return turn
-
-
-def _threads(questions: dict[int, Question], accounts: dict[int, WebAccount]) -> list[Found | None]:
-    """The thread that each question may continue."""
-    asked = [
-        (one.filing, one.conversation) if one.conversation.may_continue else None
-        for one in questions.values()
-    ]
-    found = iter(continuity.find_threads([pair for pair in asked if pair], list(accounts)))
-    return [next(found) if pair else None for pair in asked]
 
 
 _groups: Groups[Work, Result] = Groups(do_round, "chats")

@@ -39,7 +39,7 @@ def sandbox_address(settings: Settings) -> None:
 
 def opening(who: Chatter, said: Any = "Why is the sky blue?", **fields: Any) -> Opening:
     asked = parse_chat(request(said, **fields), "gpt")
-    return Opening(asked.model, partial(prepare_chat, who.principal, asked, "api"))
+    return Opening(who.principal, asked.model, partial(prepare_chat, who.principal, asked, "api"))
 
 
 def opened(result: object) -> Opened:
@@ -64,7 +64,7 @@ def test_it_opens_many_chats_in_few_statements(
     people = [chatter() for _ in range(3)]
     works = [opening(one) for one in people for _ in range(4)]
 
-    with django_assert_max_num_queries(9 + 3):  # SQLite changes one account after the other
+    with django_assert_max_num_queries(10 + 3):  # SQLite changes one account after the other
         results = do_round(works)
 
     assert all(opened(result).plan for result in results)
@@ -82,7 +82,7 @@ def test_it_settles_many_chats_in_few_statements(
     results = do_round([opening(who) for _ in range(8)])
     ended = [answered(result) for result in results]
 
-    with django_assert_max_num_queries(9 + 8):  # and one turn
+    with django_assert_max_num_queries(13 + 8):  # and one turn
         settled = do_round(ended)
 
     assert all(isinstance(one, Settled) for one in settled)
@@ -244,7 +244,7 @@ def test_a_round_that_breaks_leaves_no_trace() -> None:
     copy = opening(who)
     question = copy.prepare(offer=None)
     ledger.reserve(who.user.pk, question.subject, question.price)  # somebody has it already
-    same = Opening(copy.model, lambda *, offer: question)
+    same = Opening(copy.who, copy.model, lambda *, offer: question)
 
     assert do_round([ended, same]) == [LEFT, LEFT]
     assert ChatTurn.objects.get(pk=ended.plan.question.turn_id).state == "open"
