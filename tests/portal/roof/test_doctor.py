@@ -20,6 +20,7 @@ from portal.services import ledger_guard, sealing
 from portal.services.credentials import PERPLEXITY_API_KEY
 from tests.portal.listener import Listener
 from tests.portal.people import somebody
+from tests.proxy.accounts import account
 
 pytestmark = pytest.mark.django_db
 KEY = "pplx-a-stored-key-1234"
@@ -197,3 +198,27 @@ def test_it_goes_on_when_one_look_breaks(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(checkup.LOOKS, "mode", broken)
 
     assert wrong() == {"mode": "cannot be told: sonde_abcdefghij_***"}
+
+
+def test_it_says_that_no_run_can_be_answered(settings: Settings) -> None:
+    settings.SONDE_UPSTREAM = "live"
+
+    assert hints()["upstream"] == "no run can be answered"
+
+
+def test_it_knows_that_a_session_can_answer_runs(settings: Settings) -> None:
+    settings.SONDE_UPSTREAM = "live"
+    account(sandbox=False)
+
+    assert "upstream" not in hints()
+    said = [finding.text for finding in check_up() if finding.topic == "upstream"]
+    assert said == ["Perplexity web sessions; there is no PERPLEXITY_API_KEY"]
+
+
+def test_it_sees_an_endpoint_that_no_run_is_sent_to(settings: Settings) -> None:
+    settings.RESPONSES_BACKEND_URL = "https://api.example/v1"
+    said = [finding.text for finding in check_up() if finding.topic == "upstream"]
+    assert "RESPONSES_BACKEND_URL is never asked: name responses in RESEARCH_BACKENDS" in said
+
+    settings.RESEARCH_BACKENDS = ["responses"]
+    assert "upstream" not in hints()
