@@ -19,7 +19,12 @@ from proxy.protocol.attachments import (
     type_of,
     upload_name,
 )
+from proxy.protocol.chat import parse_chat
+from proxy.protocol.responses import parse_responses
 
+MEMBERS = st.sampled_from(
+    ["url", "image_url", "file", "file_id", "file_data", "file_url", "filename", "detail", "type", "text"]
+)
 PICTURES = {
     "image/png": b"\x89PNG\r\n\x1a\n0000",
     "image/jpeg": b"\xff\xd8\xff\xe0000",
@@ -247,3 +252,40 @@ def test_it_answers_any_address_with_one_or_a_problem(text: str) -> None:
         status = problem.status
 
     assert status in (200, 400)
+
+
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text(max_size=20)
+    | st.sampled_from(["data:", "https://x/y"])
+)
+ANY = st.recursive(
+    LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(MEMBERS, inner, max_size=4)
+)
+
+
+@given(
+    st.sampled_from(["image_url", "file", "input_image", "input_file"]),
+    st.dictionaries(MEMBERS, ANY, max_size=4),
+)
+def test_it_reads_any_part_as_an_attachment_or_refuses_it(kind: str, members: dict[str, object]) -> None:
+    part = {**members, "type": kind}
+    asked = {"messages": [{"role": "user", "content": [part]}]}
+    input_ = {"input": [{"role": "user", "content": [part]}]}
+    statuses = set()
+
+    for parse in (
+        lambda: parse_chat(asked, "gpt").attachments,
+        lambda: parse_responses(input_, default_model="gpt").attachments,
+    ):
+        try:
+            for attachment in parse():
+                assert attachment.name
+                assert len([one for one in (attachment.data, attachment.file_id, attachment.url) if one]) == 1
+                assert "\n" not in attachment.marker
+        except Problem as problem:
+            statuses.add(problem.status)
+
+    assert statuses <= {400}
