@@ -6,9 +6,11 @@ FIRST = 2.0
 SLOWEST = 30.0
 STEPS = (2.0, 3.0, 5.0, 10.0, 15.0, SLOWEST)
 """Few distinct intervals, so that a batch of runs is put back with few statements."""
+LEAST = {"web": 5.0}
+"""A look through a web session brings all of the answer so far, and is one that a browser would not make."""
 
 
-def poll_interval(elapsed: float, fixed: float = 0) -> float:
+def poll_interval(elapsed: float, fixed: float = 0, backend: str = "") -> float:
     """Seconds until the next poll of a run that has been running for `elapsed` seconds.
 
     A run that has taken long will hardly end in the next second: waits grow to about a
@@ -16,7 +18,8 @@ def poll_interval(elapsed: float, fixed: float = 0) -> float:
     """
     if fixed > 0:
         return fixed
-    return next((step for step in STEPS if step >= elapsed / 10), SLOWEST)
+    wanted = max(elapsed / 10, LEAST.get(backend, FIRST))
+    return next((step for step in STEPS if step >= wanted), SLOWEST)
 
 
 def back_off(

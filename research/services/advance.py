@@ -185,7 +185,7 @@ def _record_acceptance(run: Run, answer: Submitted, **changes: object) -> None:
         ignored=sorted({*run.ignored, *answer.ignored}),
         submitted_at=now,
         deadline_at=now + timedelta(seconds=run.time_budget),
-        next_run_at=moves.wake_at(first_look(now)),
+        next_run_at=moves.wake_at(first_look(now, run.backend)),
         faults=0,
         **AT_REST,
         **changes,

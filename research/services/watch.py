@@ -241,15 +241,15 @@ def _record_trouble(run: Run, refused: Refused) -> None:
         moves.move(run, State(run.state), events, faults=faults, next_run_at=moves.wake_at(at), **AT_REST)
 
 
-def first_look(now: datetime) -> datetime:
+def first_look(now: datetime, backend: str) -> datetime:
     """When to look at a run that the upstream has just taken."""
-    return now + _interval(0)
+    return now + _interval(0, backend)
 
 
-def _interval(elapsed: float) -> timedelta:
-    return timedelta(seconds=poll_interval(elapsed, settings.RESEARCH_POLL_SECONDS))
+def _interval(elapsed: float, backend: str) -> timedelta:
+    return timedelta(seconds=poll_interval(elapsed, settings.RESEARCH_POLL_SECONDS, backend))
 
 
 def _interval_of(run: Run, now: datetime) -> timedelta:
     elapsed = (now - (run.submitted_at or run.created_at)).total_seconds()
-    return _interval(elapsed)
+    return _interval(elapsed, run.backend)

@@ -31,3 +31,7 @@ def test_it_doubles_from_fault_to_fault() -> None:
 def test_it_waits_as_long_as_the_upstream_asks_but_not_for_ever() -> None:
     assert back_off(1, 0.5, asked=90) == 90
     assert back_off(1, 0.5, asked=10**9) == 600
+
+
+def test_it_looks_less_often_through_a_web_session() -> None:
+    assert [poll_interval(elapsed, backend="web") for elapsed in (0, 60, 200)] == [5, 10, 30]
