@@ -19,6 +19,9 @@ class ProxyConfig(AppConfig):
     def ready(self) -> None:
         # The portal below does not know what else can hold a credential.
         from portal.services import upstreams  # noqa: PLC0415  # settings are read by now
+        from portal.services.users import disabling  # noqa: PLC0415
         from proxy.services import sessions  # noqa: PLC0415
+        from proxy.services.responses import stop_responses_of_disabled  # noqa: PLC0415
 
         upstreams.add_source(sessions.has_live_account)
+        disabling.connect(stop_responses_of_disabled, dispatch_uid="proxy.stop_responses_of_disabled")

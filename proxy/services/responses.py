@@ -18,6 +18,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from portal.models.users import User
 from portal.services import audit
 from portal.services.principal import Principal
 from portal.services.queue import ring_after_commit
@@ -120,6 +121,13 @@ def cancel_response(who: Principal, row: ChatResponse) -> ChatResponse:
     if row.status != ChatResponse.Status.CANCELLED:
         raise BadRequest(f"The response is {row.status}: it cannot be cancelled.", param="response_id")
     return row
+
+
+def stop_responses_of_disabled(sender: object, user: User, actor: Principal | None, **signal: object) -> None:
+    """Nobody is left who could read them."""
+    for row in ChatResponse.objects.filter(user_id=user.pk, completed_at=None, background=True):
+        if _stop(row):
+            audit.record(actor, "response.cancelled", f"response:{row.pk}")
 
 
 @transaction.atomic

@@ -18,6 +18,7 @@ from pytest_django.fixtures import Settings
 
 from portal.services import network, queue
 from portal.services.ledger_check import check
+from portal.services.users import set_active
 from proxy.models.accounts import WebAccount
 from proxy.models.chats import ChatTurn
 from proxy.models.responses import ChatResponse, ResponseEvents
@@ -274,6 +275,15 @@ def test_it_stops_what_is_deleted(who: Chatter, sandbox: SandboxServer) -> None:
     assert not ResponseEvents.objects.exists()
     assert sandbox.web_entries()[0]["stops"] == 1
     assert turn_of(row).state == "cancelled"
+
+
+def test_it_stops_for_a_user_who_is_disabled(who: Chatter) -> None:
+    done, mine, foreign = work(in_background(who)), in_background(who), in_background(chatter())
+
+    set_active(who.user, False, actor=None)
+
+    assert [fresh(row).status for row in (done, mine, foreign)] == ["completed", "cancelled", "queued"]
+    assert who.spent == "0.1 0"
 
 
 def test_it_fails_with_what_was_told_when_the_upstream_breaks(who: Chatter) -> None:
