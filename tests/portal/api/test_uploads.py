@@ -149,8 +149,10 @@ async def broken() -> AsyncGenerator[bytes, None]:
 
 
 async def missing() -> AsyncGenerator[bytes, None]:
-    raise NotFound("gone")
-    yield b""
+    for piece in (b"never", b"sent"):
+        if piece:
+            raise NotFound("gone")
+        yield piece
 
 
 async def waiting() -> AsyncGenerator[bytes, None]:
