@@ -16,6 +16,7 @@ from proxy.models.accounts import WebAccount
 from proxy.models.research import DeepResearch
 from proxy.services import forgetting
 from proxy.services.accounts import open_turns
+from proxy.services.deep_threads import thread_of
 from research.models.backends import BackendPolicy
 from research.models.runs import Run
 from research.protocol.outcome import Options
@@ -427,3 +428,33 @@ def test_it_tries_again_to_delete_what_could_not_be_deleted(sandbox: SandboxServ
     assert row.forget_at > timezone.now()
     DeepResearch.objects.update(forget_at=timezone.now())
     assert forgetting.forget_due() == 1
+
+
+@pytest.mark.embedded
+def test_it_waits_for_a_session_that_is_renewed_while_the_run_goes_on(
+    sandbox: SandboxServer, who: Principal
+) -> None:
+    tester = account()
+    run = drive_to(ask(who, f"{QUESTION} [sandbox:duration=0.5]"), State.RUNNING)
+    name = sandbox.web_entries()[0]["account"]
+    sandbox.control("web/account", {"account": name, "standing": "expired"})
+    while not (run := step(run.pk)).faults:
+        assert not run.is_terminal
+    tester.refresh_from_db()
+    assert tester.check_due_at <= timezone.now()
+    sandbox.control("web/account", {"account": name, "standing": "active"})
+    assert drive(run).state == State.COMPLETED
+    assert events(run).count("trouble") == 1
+
+
+def test_it_keeps_the_names_of_a_thread_sealed(sandbox: SandboxServer, who: Principal) -> None:
+    account()
+    run = drive(ask(who, QUESTION))
+    row = DeepResearch.objects.get(key=run.upstream_key)
+    entry = sandbox.web_entries()[0]["id"]
+    thread = thread_of(row)
+    assert thread is not None
+    assert (thread.entry, bool(thread.token)) == (entry, True)
+    stored = f"{DeepResearch.objects.values().get()} {Run.objects.values().get()} {list(run.events.values())}"
+    assert entry not in stored
+    assert thread.token not in stored
