@@ -14,10 +14,10 @@ from portal.http import Guard
 from portal.services.spool import Spool
 from proxy.protocol import attachments as rules
 from proxy.protocol.delta import Fault
-from proxy.services import rotation
 from proxy.services.attachments import Enclosure, gone
-from proxy.services.chat import ChatPlan, with_latest_cookies
+from proxy.services.chat import ChatPlan
 from proxy.services.files import read_file
+from proxy.services.rotation import renewed
 from proxy.services.threads import in_thread
 from proxy.upstream.attachments import Parcel, deliver
 from proxy.upstream.fetching import fetch
@@ -44,12 +44,10 @@ class Courier:
                 continue
             known = plan.session.account_id, place
             if known not in self._given:
-                delivered = await deliver(plan.session, await self._parcel(place))
+                delivered = await deliver(plan.session, await self._parcel(place), renewed)
                 if isinstance(delivered, Fault):
                     return delivered
-                if delivered.set_cookies:
-                    await rotation.keep_lines(plan.session, delivered.set_cookies)
-                    plan = await in_thread(partial(with_latest_cookies, plan))
+                plan = replace(plan, session=delivered.session)
                 self._given[known] = delivered.url
             addresses.append(self._given[known])
         self.addresses = tuple(addresses)

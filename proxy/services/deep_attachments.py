@@ -13,10 +13,9 @@ from proxy.models.files import StoredFile
 from proxy.protocol import attachments as rules
 from proxy.protocol.delta import Fault
 from proxy.protocol.files import parse_file_id
-from proxy.services import rotation
 from proxy.services.attachments import gone
-from proxy.services.deep_threads import latest_session
 from proxy.services.files import read_file, read_piece, visible_files
+from proxy.services.rotation import renewed
 from proxy.services.threads import in_thread
 from proxy.upstream.attachments import Parcel, deliver
 from proxy.upstream.web import Session
@@ -42,12 +41,10 @@ async def bring(session: Session, files: Sequence[UUID]) -> tuple[Session, tuple
     """
     addresses: list[str] = []
     for identity in files:
-        delivered = await deliver(session, await in_thread(partial(_parcel, identity)))
+        delivered = await deliver(session, await in_thread(partial(_parcel, identity)), renewed)
         if isinstance(delivered, Fault):
             return delivered
-        if delivered.set_cookies:
-            await rotation.keep_lines(session, delivered.set_cookies)
-            session = await in_thread(partial(latest_session, session))
+        session = delivered.session
         addresses.append(delivered.url)
     return session, tuple(addresses)
 

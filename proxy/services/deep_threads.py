@@ -9,12 +9,10 @@ from functools import partial
 
 from portal.services import sealing
 from portal.wire.sse import SseDecoder, SseRecord, SseTooLong
-from proxy.models.accounts import WebAccount
 from proxy.models.research import DeepResearch
 from proxy.protocol.delta import Fault, FaultKind, Thread
 from proxy.protocol.web_events import WebAnswer
 from proxy.services import rotation
-from proxy.services.accounts import session_of
 from proxy.services.threads import in_thread
 from proxy.upstream.web import Broke, Opened, Session
 
@@ -62,17 +60,11 @@ async def open_answer(
     """An answer whose rotated cookies are stored; the account's other questions wait where they must."""
     async with rotation.in_turn(session.account_id) as cookies_may_be_old:
         if cookies_may_be_old:
-            session = await in_thread(partial(latest_session, session))
+            session = await in_thread(partial(rotation.latest_session, session))
         opened = await call(session)
         if isinstance(opened, Opened):
             await rotation.keep_cookies(session, opened)
         return opened
-
-
-def latest_session(session: Session) -> Session:
-    """With the account's cookies as they are now."""
-    account = WebAccount.objects.filter(pk=session.account_id).exclude(jar="").first()
-    return session if account is None else session_of(account)
 
 
 def thread_of(row: DeepResearch) -> Thread | None:

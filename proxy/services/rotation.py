@@ -15,8 +15,9 @@ from weakref import WeakKeyDictionary
 
 from django.utils import timezone
 
+from proxy.models.accounts import WebAccount
 from proxy.protocol.session import TOKEN
-from proxy.services.accounts import store_cookies
+from proxy.services.accounts import session_of, store_cookies
 from proxy.services.threads import in_thread
 from proxy.upstream.web import Opened, Session
 
@@ -45,6 +46,20 @@ async def keep_lines(session: Session, lines: tuple[str, ...]) -> None:
         learn(session.account_id)
     store = partial(store_cookies, session.account_id, session.jar_version, lines, timezone.now())
     await asyncio.shield(in_thread(store))
+
+
+async def renewed(session: Session, lines: tuple[str, ...]) -> Session:
+    """The session once `lines` are stored, with whatever is stored by then."""
+    if not lines:
+        return session
+    await keep_lines(session, lines)
+    return await in_thread(partial(latest_session, session))
+
+
+def latest_session(session: Session) -> Session:
+    """With the account's cookies as they are now."""
+    account = WebAccount.objects.filter(pk=session.account_id).exclude(jar="").first()
+    return session if account is None else session_of(account)
 
 
 @asynccontextmanager

@@ -9,6 +9,7 @@ ends in a 502 that names the input.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from django.conf import settings
@@ -32,7 +33,7 @@ from proxy.protocol.web_uploads import (
     read_form,
     read_stored,
 )
-from proxy.upstream.transport import Lost, Request, Unreachable, client_for
+from proxy.upstream.transport import Lost, Reply, Request, Unreachable, client_for
 from proxy.upstream.web import Read, Session, exchange
 
 STORE_SECONDS = 60.0
@@ -55,10 +56,14 @@ class Parcel:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """Where the upstream has it now, and the cookies that it set on the way."""
+    """Where the upstream has it now, and the session with the cookies that came on the way."""
 
     url: str
-    set_cookies: tuple[str, ...] = ()
+    session: Session
+
+
+Renew = Callable[[Session, tuple[str, ...]], Awaitable[Session]]
+"""Stores what an accepted answer set, at once: whatever comes of the upload, the next call may need it."""
 
 
 def failed(message: str, *, final: bool = True) -> UpstreamFailed:
@@ -66,19 +71,20 @@ def failed(message: str, *, final: bool = True) -> UpstreamFailed:
     return UpstreamFailed(message, param="input", headers={"x-should-retry": "false"} if final else {})
 
 
-async def deliver(session: Session, file: Parcel) -> Delivered | Fault:
+async def deliver(session: Session, file: Parcel, renew: Renew) -> Delivered | Fault:
     """Raises UpstreamFailed, for what no other account would do better."""
     answer = await _tell(session, versioned(CREATE_PATH, settings.PPLX_API_VERSION), _announced(file))
     if isinstance(answer, Fault):
         return replace(answer, param="input")
+    session = await renew(session, answer.set_cookies)
     try:
         form = read_form(answer.body, session.upstream.base_url)
         stored = await _store(form, file)
         if needs_reading(file.content_type):
-            stored = await _read(session, form, stored)
+            return await _read(session, Reading(form.file_id, stored), renew)
     except Refused as refusal:
         raise failed(f"{refusal}") from None
-    return Delivered(stored, answer.set_cookies)
+    return Delivered(stored, session)
 
 
 def _announced(file: Parcel) -> bytes:
@@ -119,10 +125,9 @@ async def _store(form: Form, file: Parcel) -> str:
     return read_stored(form, answer.status_code, bytes(body))
 
 
-async def _read(session: Session, form: Form, stored: str) -> str:
+async def _read(session: Session, reading: Reading, renew: Renew) -> Delivered:
     """Have a document read. Raises Refused, and UpstreamFailed while nobody is let in there."""
-    request = _request(session, PROCESS_PATH, process_body(form.file_id), "text/event-stream")
-    reading = Reading(form.file_id, stored)
+    request = _request(session, PROCESS_PATH, process_body(reading.file_id), "text/event-stream")
     try:
         async with asyncio.timeout(READING_SECONDS):
             reply = await client_for(request.url, sandbox=session.upstream.sandbox).open(request)
@@ -130,20 +135,26 @@ async def _read(session: Session, form: Form, stored: str) -> str:
                 fault = judge(reply.status, reply.headers)
                 if fault is not None:
                     raise failed(_why_unread(fault))
-                decoder, size = SseDecoder(), 0
-                async for chunk in reply.chunks():
-                    size += len(chunk)
-                    for record in decoder.feed(chunk):
-                        if record.event == "end_of_stream":
-                            return reading.end()
-                        reading.take(record)
-                    if size > LARGEST_READING:
-                        break
+                session = await renew(session, reply.set_cookies)
+                await _follow(reply, reading)
             finally:
                 await reply.close()
     except (Unreachable, Lost, SseTooLong, TimeoutError):
         raise failed("Perplexity broke off while it was reading the document.", final=False) from None
-    return reading.end()
+    return Delivered(reading.end(), session)
+
+
+async def _follow(reply: Reply, reading: Reading) -> None:
+    """Until the end of the events, or until there are too many of them."""
+    decoder, size = SseDecoder(), 0
+    async for chunk in reply.chunks():
+        size += len(chunk)
+        for record in decoder.feed(chunk):
+            if record.event == "end_of_stream":
+                return
+            reading.take(record)
+        if size > LARGEST_READING:
+            return
 
 
 def _why_unread(fault: Fault) -> str:

@@ -305,3 +305,17 @@ def test_it_sends_no_cookie_to_the_storage_and_no_bytes_to_the_question(
     secret = base64.b64encode(PNG).decode()[40:80]
     assert secret not in caplog.text
     assert secret not in json.dumps(sandbox.web_entries())
+
+
+@pytest.mark.parametrize("processing", ["works", "failed"])
+def test_it_keeps_the_tokens_of_a_reading_however_that_ends(
+    who: Chatter, sandbox: SandboxServer, processing: str
+) -> None:
+    WebAccount.objects.all().delete()
+    restless = account(token="sandbox-rotating1-restless-max-tester")
+    identity = keep(who, f"a [sandbox:processing={processing}].txt", kind="text/plain")
+
+    ask(who, {"type": "file", "file": {"file_id": identity}})
+
+    assert ask(who).status_code == 200
+    assert WebAccount.objects.get(pk=restless.pk).health != "expired"
