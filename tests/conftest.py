@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from uuid import uuid4
 
 import psycopg
 import pytest
 from django.db import connections
 from django.test import TransactionTestCase
 from hypothesis import HealthCheck, settings
-from psycopg import sql
 from pytest_django import DjangoDbBlocker
 
 from tests import environment
@@ -26,6 +24,7 @@ environment.clean_environment()
 environment.set_up_django()
 
 from tests.database import keep_what_is_there, let_tests_put_the_database_back  # noqa: E402
+from tests.migrated import new_database  # noqa: E402
 
 let_tests_put_the_database_back()
 
@@ -140,13 +139,9 @@ def postgres_url() -> str:
 
 @pytest.fixture
 def new_postgres_url(postgres_url: str) -> Iterator[str]:
-    """A new, empty database in the run's PostgreSQL, dropped after the test."""
-    name = f"sonde_{uuid4().hex}"
-    with psycopg.connect(postgres_url, autocommit=True) as admin:
-        admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-    yield f"{postgres_url.rpartition('/')[0]}/{name}"
-    with psycopg.connect(postgres_url, autocommit=True) as admin:
-        admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+    """A new, migrated database in the run's PostgreSQL, dropped after the test."""
+    with new_database() as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 from tests.browser import BrowserError
 from tests.install_browser import install_browser
 from tests.install_node import NodeError, install_new_node, install_sdks
+from tests.migrated import drop_template
 from tests.services import ServiceError, running
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -75,6 +76,8 @@ def environment_for_tests(options: argparse.Namespace, stack: ExitStack) -> dict
         environment["PATH"] = f"{os.environ['PATH']}{os.pathsep}{stand_in_for_curl(Path(folder.name))}"
     if "TEST_DATABASE_URL" not in environment:
         environment["TEST_DATABASE_URL"] = stack.enter_context(running("postgres"))
+    else:
+        stack.callback(drop_template, environment["TEST_DATABASE_URL"], Path(folder.name))
     if not options.no_browser:
         environment |= install_browser()
     install_new_node()

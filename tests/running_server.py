@@ -29,6 +29,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
+from tests.migrated import copy_file
 from tests.services import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -46,7 +47,8 @@ class ServerError(Exception):
 
 class RunningServer:
     """`sandbox=False` names no upstream, which in embedded mode means the sandbox all the same; set
-    PERPLEXITY_API_KEY and PERPLEXITY_BASE_URL for one of your own. `command` replaces `manage.py up`."""
+    PERPLEXITY_API_KEY and PERPLEXITY_BASE_URL for one of your own. `migrated=False` starts on no tables at
+    all, which takes its time; a cluster's database is the caller's. `command` replaces `manage.py up`."""
 
     def __init__(
         self,
@@ -55,6 +57,7 @@ class RunningServer:
         mode: Mode = "embedded",
         role: Role = "all",
         sandbox: bool = True,
+        migrated: bool = True,
         database_url: str = "",
         redis_url: str = "",
         command: list[str] | None = None,
@@ -65,6 +68,7 @@ class RunningServer:
         self.port = int(environment.get("PORT", "0")) or free_port()
         self.sandbox_port = int(environment.get("SANDBOX_PORT", "0")) or free_port()
         self.command = command
+        self.migrated = migrated and mode == "embedded"
         self.environment = {
             **{name: os.environ[name] for name in INHERITED if name in os.environ},
             "SONDE_ENV_FILE": "",
@@ -117,6 +121,9 @@ class RunningServer:
         """Start without waiting. Gives how much of the output is of earlier starts."""
         assert self.process is None, "the server is running"
         before = len(self.output())
+        database = Path(self.environment["DATA_DIR"]) / "sonde.sqlite3"
+        if self.migrated and not database.exists():
+            copy_file(database)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 self.command or self._up(),

@@ -7,12 +7,12 @@ import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from uuid import uuid4
 
 import httpx
 import psycopg
 import pytest
 import redis
+from psycopg.types.json import Jsonb
 
 from tests.crash.test_crash_points import (
     AT_THE_DOOR,
@@ -27,6 +27,7 @@ from tests.crash.test_crash_points import (
     wait_until_submitted,
 )
 from tests.crash.verdict import Books, check_upstream
+from tests.migrated import new_database
 from tests.running_server import Role, RunningServer
 from tests.sandbox_server import SandboxServer
 from tests.services import Valkey
@@ -36,6 +37,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 AT_ONCE = 4
 """Runs started together, so that the doomed worker of two gets some."""
 MOST_WAVES = 10
+PRESET_OF = {"agent": "2m", "sonar": "5m"}
+"""One cluster asks both: the depth of a question says whom."""
 
 
 class Cluster:
@@ -112,13 +115,14 @@ def valkey() -> Iterator[Valkey]:
 
 
 @pytest.fixture(scope="module")
-def database_url(postgres_url: str) -> Iterator[str]:
-    name = f"sonde_{uuid4().hex}"
-    with psycopg.connect(postgres_url, autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name}".encode())
-    yield f"{postgres_url.rpartition('/')[0]}/{name}"
-    with psycopg.connect(postgres_url, autocommit=True) as admin:
-        admin.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+def database_url() -> Iterator[str]:
+    with new_database() as url:
+        with psycopg.connect(url) as database:
+            for backend, preset in PRESET_OF.items():
+                database.execute(
+                    "UPDATE research_preset SET backends = %s WHERE name = %s", [Jsonb([backend]), preset]
+                )
+        yield url
 
 
 @pytest.fixture(scope="module")
@@ -155,17 +159,21 @@ def test_it_makes_one_run_of_a_start_that_died_at_the_door(cluster: Cluster, poi
     cluster.judge()
 
 
-def lose_a_worker(cluster: Cluster, point: str, label: str) -> None:
+@pytest.mark.parametrize("backend", PRESET_OF)
+@pytest.mark.parametrize("point", IN_THE_WORKER)
+def test_it_finishes_once_and_charges_once_what_a_worker_died_on(
+    cluster: Cluster, point: str, backend: str
+) -> None:
     """Start runs until one of the two workers dies at `point`; then all of them must end right."""
-    doomed = cluster.workers[0]
+    doomed, preset = cluster.workers[0], PRESET_OF[backend]
     doomed.restart(SONDE_CRASH_AT=point)
     waves = 0
     while not doomed.has_ended(seconds=3 if waves else 0):
         # The other worker may have been quicker with all of a wave.
         assert waves < MOST_WAVES, "the doomed worker never got there"
-        questions = [f"Tides at {point}, {label}? {waves} {n}" for n in range(AT_ONCE)]
+        questions = [f"Tides at {point}, {backend}? {waves} {n}" for n in range(AT_ONCE)]
         with ThreadPoolExecutor(AT_ONCE) as threads:
-            answers = list(threads.map(lambda question: start(cluster.web, question, question), questions))
+            answers = list(threads.map(lambda asked: start(cluster.web, asked, asked, preset), questions))
         assert {answer.status_code for answer in answers} == {200}
         cluster.expected += AT_ONCE
         waves += 1
@@ -173,21 +181,8 @@ def lose_a_worker(cluster: Cluster, point: str, label: str) -> None:
     cluster.deaths_while_sending += AT_ONCE * waves if point in WHILE_SENDING else AT_ONCE
     assert doomed.wait() == -signal.SIGKILL
     cluster.judge()
-
-
-@pytest.mark.parametrize("point", IN_THE_WORKER)
-def test_it_finishes_once_and_charges_once_what_a_worker_died_on(cluster: Cluster, point: str) -> None:
-    lose_a_worker(cluster, point, "agent")
-
-
-@pytest.mark.parametrize("point", sorted(WHILE_SENDING))
-def test_it_sends_again_under_the_same_key_where_the_upstream_takes_one(cluster: Cluster, point: str) -> None:
-    cluster.web.restart(RESEARCH_BACKENDS="sonar")
-    try:
-        lose_a_worker(cluster, point, "sonar")
-        assert {row.backend for row in cluster.books.runs() if f"{point}, sonar" in row.question} == {"sonar"}
-    finally:
-        cluster.web.restart()
+    asked = [row for row in cluster.books.runs() if f"{point}, {backend}?" in row.question]
+    assert {row.backend for row in asked} == {backend}
 
 
 @pytest.mark.parametrize("point", IN_A_STOP)

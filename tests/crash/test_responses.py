@@ -17,10 +17,11 @@ import pytest
 
 from portal.wire.ids import parse_response_id
 from tests.crash.test_cluster import Cluster
+from tests.migrated import new_database
 from tests.proxy.responding import checked, records, text_of
 from tests.running_server import RunningServer
 from tests.sandbox_server import SandboxServer
-from tests.services import Valkey, running
+from tests.services import Valkey
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
@@ -82,7 +83,7 @@ def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chats]:
         valkey = Valkey()
         valkey.start()
         stack.callback(valkey.close)
-        cluster = Chats(folder, sandbox, stack.enter_context(running("postgres")), valkey)
+        cluster = Chats(folder, sandbox, stack.enter_context(new_database()), valkey)
         stack.callback(cluster.close)
         cluster.start()
         yield cluster

@@ -25,6 +25,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
+from tests.migrated import new_database
 from tests.running_server import RunningServer
 from tests.services import running
 
@@ -58,7 +59,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]
     """Web, worker and beat in processes of their own: what a page learns came over Valkey."""
     folder: Path = tmp_path_factory.mktemp("cluster")
     with ExitStack() as stack:
-        postgres, valkey = stack.enter_context(running("postgres")), stack.enter_context(running("valkey"))
+        postgres, valkey = stack.enter_context(new_database()), stack.enter_context(running("valkey"))
         server = RunningServer(folder, mode="cluster", database_url=postgres, redis_url=valkey)
         server.environment |= SPEED
         yield stack.enter_context(server)

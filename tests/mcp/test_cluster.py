@@ -14,6 +14,7 @@ import pytest
 from tests.mcp.clients import Keys, connected
 from tests.mcp.conftest import keys_of
 from tests.mcp.test_clients import ended, started
+from tests.migrated import new_database
 from tests.running_server import Role, RunningServer
 from tests.services import free_port, running
 
@@ -32,7 +33,7 @@ class Cluster:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder: Path = tmp_path_factory.mktemp("cluster")
     with ExitStack() as stack:
-        database, broker = stack.enter_context(running("postgres")), stack.enter_context(running("valkey"))
+        database, broker = stack.enter_context(new_database()), stack.enter_context(running("valkey"))
         sandbox_port = str(free_port())
 
         def process(role: Role) -> RunningServer:

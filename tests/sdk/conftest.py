@@ -12,6 +12,7 @@ import openai
 import perplexity
 import pytest
 
+from tests.migrated import new_database
 from tests.running_server import RunningServer
 from tests.services import running
 
@@ -35,10 +36,7 @@ def server(
     folder: Path = tmp_path_factory.mktemp("server")
     with ExitStack() as stack:
         if request.param == "cluster":
-            postgres, valkey = (
-                stack.enter_context(running("postgres")),
-                stack.enter_context(running("valkey")),
-            )
+            postgres, valkey = stack.enter_context(new_database()), stack.enter_context(running("valkey"))
             server = RunningServer(folder, mode="cluster", database_url=postgres, redis_url=valkey)
         else:
             server = RunningServer(folder)

@@ -71,15 +71,15 @@ def test_it_notices_a_sweeper_that_fell_silent(client: Client) -> None:
 
 @pytest.fixture
 def one_migration_less() -> Iterator[None]:
+    """The newest of research, on which no other stands."""
+    newest = "(SELECT max(id) FROM django_migrations WHERE app = 'research')"
     with connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE django_migrations SET name = 'x' WHERE app = 'research' AND name LIKE '0002%%'"
-        )
+        cursor.execute(f"SELECT id, name FROM django_migrations WHERE id = {newest}")
+        row, name = cursor.fetchone()
+        cursor.execute("UPDATE django_migrations SET name = 'x' WHERE id = %s", [row])
     yield
     with connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE django_migrations SET name = '0002_presets' WHERE app = 'research' AND name = 'x'"
-        )
+        cursor.execute("UPDATE django_migrations SET name = %s WHERE id = %s", [name, row])
 
 
 @pytest.mark.usefixtures("one_migration_less")

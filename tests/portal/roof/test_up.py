@@ -198,7 +198,7 @@ def test_it_finds_its_sandbox_again_after_a_restart(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("moment", [0.0, 0.3, 1.0])
 def test_it_recovers_from_a_kill_at_any_moment_of_its_first_start(tmp_path: Path, moment: float) -> None:
-    server = RunningServer(tmp_path)
+    server = RunningServer(tmp_path, migrated=False)
     server.launch()
     while "bringing the database" not in server.output():
         time.sleep(0.01)
@@ -291,7 +291,7 @@ def test_it_refuses_a_second_process_under_uvicorn_too(untouched: RunningServer)
 
 
 def test_it_refuses_an_empty_database_under_uvicorn(tmp_path: Path) -> None:
-    server = RunningServer(tmp_path)
+    server = RunningServer(tmp_path, migrated=False)
     server.command = [sys.executable, "-m", "uvicorn", "portal.asgi:application", "--port", str(server.port)]
     server.launch()
 

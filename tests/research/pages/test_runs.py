@@ -300,6 +300,7 @@ def test_it_shows_the_notes_of_a_run_and_what_was_not_honoured(client: Client, u
 
 def test_it_labels_what_came_from_the_sandbox(client: Client, user: User) -> None:
     run = finished(user)
+    Run.objects.filter(pk=run.pk).update(sandbox=False)
     assert "Sandbox: simulated" not in page_of(client, run)
     Run.objects.filter(pk=run.pk).update(sandbox=True)
 
