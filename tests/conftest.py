@@ -29,7 +29,9 @@ from tests.migrated import new_database  # noqa: E402
 let_tests_put_the_database_back()
 
 DATABASE_FIXTURES = {"db", "transactional_db", "django_db_reset_sequences", "django_db_serialized_rollback"}
-SERVER_FIXTURES = {"postgres_url", "new_postgres_url", "valkey_url"}
+SERVER_FIXTURES = {
+    "postgres_url", "new_postgres_url", "valkey_url", "sandbox_process", "shared_server", "live_server"
+}  # fmt: skip
 END_SESSIONS = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s"
 left_out: list[str] = []
 
