@@ -86,7 +86,9 @@ def needs_browser(item: pytest.Item) -> bool:
 
 
 def is_quick(item: pytest.Item) -> bool:
-    if item.get_closest_marker("slow") or "journeys" in item.path.parts or needs_browser(item):
+    # Journeys and MCP's tests are a portal's, in a process of its own.
+    is_a_portal_s = item.nodeid.startswith(("tests/journeys/", "tests/mcp/"))
+    if item.get_closest_marker("slow") or is_a_portal_s or needs_browser(item):
         return False
     return not SERVER_FIXTURES.intersection(getattr(item, "fixturenames", ()))
 

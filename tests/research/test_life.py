@@ -187,6 +187,7 @@ def _reachable(before: State, after: State) -> bool:
         reached = wider
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(steps, min_size=6, max_size=30))
