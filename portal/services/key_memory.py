@@ -32,12 +32,21 @@ class _Known:
 
 
 _known: dict[bytes, _Known] = {}
+_forgot_at = 0.0
 
 
-def remember(text: str, principal: Principal, expires_at: datetime | None) -> None:
+def moment() -> float:
+    """To be taken before the database is asked: what is true of a key is true of then."""
+    return time.monotonic()
+
+
+def remember(text: str, principal: Principal, expires_at: datetime | None, asked_at: float) -> None:
+    """What the database said at `asked_at`; nothing, if something was revoked since."""
+    if asked_at <= _forgot_at:
+        return
     if len(_known) >= MOST:
         _known.clear()
-    _known[_place(text)] = _Known(principal, expires_at, time.monotonic() + LIFE_SECONDS)
+    _known[_place(text)] = _Known(principal, expires_at, asked_at + LIFE_SECONDS)
 
 
 def recall(text: str, address: str | None, request_id: str) -> Principal | None:
@@ -51,7 +60,9 @@ def recall(text: str, address: str | None, request_id: str) -> Principal | None:
 
 
 def forget_all() -> None:
-    """Whoever calls next is looked up."""
+    """Whoever calls next is looked up, and whoever is being looked up now is not remembered."""
+    global _forgot_at
+    _forgot_at = time.monotonic()
     _known.clear()
 
 

@@ -2,7 +2,7 @@
 
 The secret is shown once and kept only as HMAC-SHA256 under a pepper derived from SECRET_KEY: 256
 random bits need no slow hash, and a stolen database opens nothing. Whoever changes SECRET_KEY ends
-every key. Nothing is cached: a revoked key is refused from the next request on.
+every key. Who it speaks for is remembered for half a second at the doors of chat (key_memory).
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def authenticate_key(text: str, address: str | None, request_id: str = "") -> Pr
     """
     if len(text) > LONGEST:
         return None
-    proof = _proof(text)
+    proof, asked_at = _proof(text), key_memory.moment()
     key = ApiKey.objects.select_related("user").filter(public_id=proof.public_id).first()
     # Unknown ids take as long as known ones.
     proved = constant_time_compare(_digest(proof.secret), key.digest if key else NO_DIGEST)
@@ -167,7 +167,7 @@ def authenticate_key(text: str, address: str | None, request_id: str = "") -> Pr
     _note_use(key, now)
     principal = _speaks_for(key, address, request_id)
     if not key.networks:
-        key_memory.remember(text, principal, key.expires_at)
+        key_memory.remember(text, principal, key.expires_at, asked_at)
     return principal
 
 

@@ -113,6 +113,7 @@ def set_admin(user: User, is_admin: bool, *, actor: Principal | None) -> bool:
     changed = User.objects.filter(pk=user.pk, is_staff=not is_admin)
     if not changed.update(is_staff=is_admin, is_superuser=is_admin):
         return False
+    transaction.on_commit(key_memory.forget_all)
     action = "user.made_admin" if is_admin else "user.made_member"
     audit.record(actor, action, f"user:{user.pk}", email=user.email)
     return True

@@ -84,6 +84,18 @@ def test_a_key_that_is_revoked_here_stops_at_once() -> None:
     assert recall(text, "192.0.2.1", "") is None
 
 
+def test_it_does_not_remember_what_was_read_before_a_revocation() -> None:
+    _, text = create_key(somebody(), name="one")
+    asked_at = key_memory.moment()
+    principal = authenticate_key(text, "192.0.2.1")
+    key_memory.forget_all()
+    assert principal is not None
+
+    key_memory.remember(text, principal, None, asked_at)
+
+    assert recall(text, "192.0.2.1", "") is None
+
+
 @pytest.mark.django_db(transaction=True)
 def test_a_user_who_is_disabled_here_stops_at_once() -> None:
     user = somebody()
