@@ -150,6 +150,11 @@ def _postgres(url: str) -> dict[str, Any]:
         "CONN_MAX_AGE": 0,
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {
+            # A server that is gone without a word is given up in half a minute, not in a quarter of an hour.
+            "keepalives_idle": 10,
+            "keepalives_interval": 5,
+            "keepalives_count": 4,
+            "tcp_user_timeout": 30_000,
             **dict(parse_qsl(parts.query)),
             "pool": {"min_size": 1, "max_size": 16, "timeout": 10},
             "connect_timeout": 5,
