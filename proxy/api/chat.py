@@ -28,16 +28,18 @@ from proxy.services.together import Opening, open_alone, open_soon
 
 DOOR = "api"
 AT_ONCE = 64 * 1024
-"""Bytes of a request that is read on the event loop: longer ones would hold the others up."""
+"""Bytes of a request that is read on the event loop, and opened in a round: longer ones would hold the
+others up."""
 LARGEST_REQUEST = LARGEST_BODY + LARGEST * 4 // 3
 """Bytes: what is attached comes as base64."""
 
 
 async def complete(call: Call, who: Principal) -> Reply:
     """Lets the caller in: the turn is open and paid for when the answer begins to be made."""
-    request = _read(call) if len(call.body) < AT_ONCE else await in_thread(partial(_read, call))
+    is_long = len(call.body) >= AT_ONCE
+    request = await in_thread(partial(_read, call)) if is_long else _read(call)
     opening = Opening(who, request.model, partial(prepare_chat, who, request, DOOR))
-    opened = await (open_alone if request.attachments else open_soon)(opening)
+    opened = await (open_alone if is_long or request.attachments else open_soon)(opening)
     question, plan = opened.question, opened.plan
     head = ChatHead(
         f"chatcmpl-{question.turn_id.hex[:12]}",

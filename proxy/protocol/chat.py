@@ -14,6 +14,7 @@ from typing import Literal
 
 from portal.wire.errors import BadRequest
 from portal.wire.fields import fields_of
+from portal.wire.sound import flaw_of
 from proxy.protocol.chat_functions import read_bridge, read_tools
 from proxy.protocol.chat_messages import Attachment, ChatMessage
 from proxy.protocol.conversation import Message
@@ -110,7 +111,7 @@ def _model(values: Values, default: str) -> str:
     if "model" not in values:
         return default
     model = values["model"]
-    if not isinstance(model, str) or not model.strip() or len(model) > LONGEST_NAME:
+    if not isinstance(model, str) or not model.strip() or len(model) > LONGEST_NAME or flaw_of(model):
         raise BadRequest("model must be the name of a model.", param="model")
     return model.strip()
 

@@ -232,6 +232,11 @@ def pool() -> QuerySet[WebAccount]:
     return WebAccount.objects.filter(sandbox=upstreams.uses_sandbox())
 
 
+def is_of_pool(account: WebAccount) -> bool:
+    """Of rows that were locked with others: whether it is one that `pool` has."""
+    return account.sandbox == upstreams.uses_sandbox()
+
+
 def lock_pool(also: Collection[int] = ()) -> Select:
     """Every account of the pool, and `also` these, locked in the order of their ids."""
     which = f"WHERE sandbox = %s OR id IN ({marks(also)}) ORDER BY id{for_update()}"

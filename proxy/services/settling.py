@@ -15,7 +15,7 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
 
-from django.db import OperationalError, transaction
+from django.db import InterfaceError, OperationalError, transaction
 from django.utils import timezone
 
 from portal.services import ledger
@@ -90,7 +90,7 @@ def settle(plan: ChatPlan, outcome: Outcome, record: Record | None = None) -> Se
             return _settle(plan, outcome, record)
         except Superseded:
             return Settled()
-        except OperationalError as error:
+        except (OperationalError, InterfaceError) as error:
             log.warning("%s was not settled: %s", plan.question.subject, type(error).__name__)
             time.sleep(pause)
     return Settled()

@@ -26,7 +26,7 @@ from portal.wire.errors import Problem, unavailable
 from proxy.models.accounts import WebAccount
 from proxy.models.chats import ChatTurn, Continuation
 from proxy.services import continuity
-from proxy.services.accounts import SUCCESS, loads, lock_pool, may_be_asked, rank, succeed
+from proxy.services.accounts import SUCCESS, is_of_pool, loads, lock_pool, may_be_asked, rank, succeed
 from proxy.services.catalog import Offer, offer_of, those_named
 from proxy.services.chat import Busy, ChatPlan, Question, open_turn, plan_with, turn_row
 from proxy.services.continuity import Found
@@ -98,7 +98,7 @@ async def open_alone(opening: Opening) -> Opened:
 
 async def settle_soon(ended: Ended) -> Settled:
     """As `settle` does it."""
-    settled = await _groups.submit(ended)
+    settled = await _groups.submit(ended) if _is_plain(ended) else LEFT
     if isinstance(settled, Settled):
         return settled
     return await in_thread(partial(settle, ended.plan, ended.outcome))
@@ -152,8 +152,9 @@ class _Round:
             *ledger_many.reads(users, [plan.question.subject for plan in ending if plan.question.price]),
         )
         self._accounts = {account.pk: account for account in accounts}
+        self._pool = [account for account in accounts if is_of_pool(account)]
         self._busy = dict(busy)
-        self._offer = offer_of(models, accounts)
+        self._offer = offer_of(models, self._pool)
         books = ledger_many.Books(credits, entries)
         threads = self._end(closed or set(), books)
         plans = self._choose(self._prepare())
@@ -204,7 +205,7 @@ class _Round:
         for (place, question), found in zip(questions.items(), self._threads(questions), strict=True):
             model, preferred = question.model, found.account_id if found else None
             may = partial(may_be_asked, now=now, tier_needed=model.needs, counted=model.counted)
-            able = [account for account in self._accounts.values() if may(account)]
+            able = [account for account in self._pool if may(account)]
             free = [account for account in able if self._load(account) < account.parallel_limit]
             if free:
                 best = min(free, key=lambda one: (one.pk != preferred, *rank(one, self._load(one))))
@@ -220,7 +221,8 @@ class _Round:
             (question.filing, question.conversation) if question.conversation.may_continue else None
             for question in questions.values()
         ]
-        found = iter(continuity.find_threads([pair for pair in asked if pair], list(self._accounts)))
+        pool = [account.pk for account in self._pool]
+        found = iter(continuity.find_threads([pair for pair in asked if pair], pool))
         return [next(found) if pair else None for pair in asked]
 
     def _load(self, account: WebAccount) -> int:

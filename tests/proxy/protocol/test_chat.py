@@ -82,7 +82,7 @@ def test_it_takes_controls_at_their_only_value(members: dict[str, Any]) -> None:
 
 
 REFUSED: list[tuple[str, Any, str]] = [
-    *(("model", value, "model") for value in each(None, "", "  ", 5, ["gpt"], "x" * 201)),
+    *(("model", value, "model") for value in each(None, "", "  ", 5, ["gpt"], "x" * 201, "a\0b", "\ud800")),
     *(("stream", value, "stream") for value in each("true", 1, [])),
     *(("thinking", value, "thinking") for value in each("yes", 0)),
     *(("reasoning_effort", value, "reasoning_effort") for value in each("huge", "", 3, True, ["low"])),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 from pytest_django.fixtures import Settings
@@ -202,6 +204,31 @@ def test_it_leaves_whoever_has_too_little() -> None:
     assert ChatTurn.objects.filter(user=poor.user).count() == 0
     with pytest.raises(Exception, match="credit"):
         together._open_alone(opening(poor))
+
+
+def test_an_answer_that_ends_lends_its_account_of_the_other_upstream_to_nobody() -> None:
+    mine = account("one")
+    who = chatter()
+    ended = answered(do_round([opening(who)])[0])
+    WebAccount.objects.filter(pk=mine.pk).update(sandbox=False)  # as if the upstream had changed since
+
+    settled, left = do_round([ended, opening(who)])
+
+    assert isinstance(settled, Settled)
+    assert left is LEFT
+    assert who.spent == "0.1 0"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_is_not_plain_waits_for_no_round() -> None:
+    account()
+    who = chatter()
+    plan = answered(do_round([opening(who)])[0]).plan
+
+    with patch.object(together._groups, "submit", side_effect=AssertionError("a round")):
+        async_to_sync(together.settle_soon)(Ended(plan, Outcome()))
+
+    assert who.spent == "0 0"
 
 
 def test_it_leaves_everybody_when_no_account_may_be_asked() -> None:
