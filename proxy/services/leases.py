@@ -15,7 +15,7 @@ from functools import partial
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
-from django.db import Error
+from django.db import Error, connection, transaction
 from django.utils import timezone
 
 from proxy.models.chats import ChatTurn
@@ -67,8 +67,16 @@ async def _keep(mine: _Held) -> None:
                 log.warning("chat leases were not renewed: %s", type(error).__name__)
 
 
+@transaction.atomic
 def renew(turns: list[UUID]) -> None:
-    """Only what is still open: a turn that was given up stays so."""
+    """Only what is still open: a turn that was given up stays so.
+
+    What somebody is just ending is passed over: a round ends many turns in an order of its own, and the
+    two would wait for each other.
+    """
+    mine = ChatTurn.objects.filter(pk__in=turns, state=ChatTurn.State.OPEN)
+    if connection.features.has_select_for_update_skip_locked:
+        turns = list(mine.select_for_update(skip_locked=True).values_list("pk", flat=True))
     ChatTurn.objects.filter(pk__in=turns, state=ChatTurn.State.OPEN).update(lease_until=lease_end())
 
 

@@ -236,12 +236,21 @@ class Relay:
             outcome.first_text_at = timezone.now()
             outcome.delivered = self._streams
         if deltas and isinstance(deltas[-1], Done):
+            await self._judged(deltas[-1])
             outcome.done = deltas[-1]
-            if self._judge:
-                await self._judge.judge(outcome.done)
             outcome.delivered = True
             self._last = deltas
             await self._settle()
+
+    async def _judged(self, done: Done) -> None:
+        """Raises the Problem that the answer ends in. Who leaves before the verdict has had no answer."""
+        if self._judge is None:
+            return
+        try:
+            await self._judge.judge(done)
+        except Problem:
+            self.outcome.done = done
+            raise
 
     def _is_old(self, delta: Delta) -> bool:
         if not isinstance(delta, Reasoning):

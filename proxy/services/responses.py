@@ -125,7 +125,11 @@ def cancel_response(who: Principal, row: ChatResponse) -> ChatResponse:
 
 def stop_responses_of_disabled(sender: object, user: User, actor: Principal | None, **signal: object) -> None:
     """Nobody is left who could read them."""
-    for row in ChatResponse.objects.filter(user_id=user.pk, completed_at=None, background=True):
+    rows = list(ChatResponse.objects.filter(user_id=user.pk, completed_at=None, background=True))
+    # Turns before the ledger, all of them: whoever ends one of them meanwhile does it in this order.
+    turns = ChatTurn.objects.filter(pk__in=[row.pk for row in rows], state=ChatTurn.State.OPEN)
+    list(turns.select_for_update().order_by("pk").values_list("pk", flat=True))
+    for row in rows:
         if _stop(row):
             audit.record(actor, "response.cancelled", f"response:{row.pk}")
 

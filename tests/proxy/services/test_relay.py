@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from django.db import connection, transaction
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
@@ -22,6 +23,7 @@ from proxy.protocol.delta import Done, Text
 from proxy.services import continuity, leases, relay, settling
 from proxy.services.chat import open_chat
 from proxy.services.threads import in_thread
+from tests.portal.people import all_at_once
 from tests.proxy.accounts import account, occupy, token
 from tests.proxy.chatting import PATH, Chatter, chatter, error_of, request, say, text_of
 from tests.sandbox_server import SandboxServer
@@ -272,6 +274,53 @@ async def hold(who: Chatter) -> None:
                 await asyncio.sleep(0.3)
                 await in_thread(lambda: ChatTurn.objects.get(state="open", lease_until__gt=timezone.now()))
                 return
+
+
+def test_whoever_leaves_while_the_answer_is_judged_has_had_none(who: Chatter) -> None:
+    account()
+    judging = asyncio.Event()
+
+    class Slow:
+        async def judge(self, done: Done) -> None:
+            judging.set()
+            await asyncio.Event().wait()
+
+    plan = open_chat(who.principal, parse_chat(request("Why?"), "gpt"), "api")
+
+    async def leave() -> None:
+        engine = relay.Relay(plan.question, plan, streams=False, judge=Slow())
+
+        async def read() -> None:
+            async with aclosing(engine.deltas()) as reads:
+                async for _ in reads:
+                    pass
+
+        reading = asyncio.create_task(read())
+        await judging.wait()
+        reading.cancel()
+        await asyncio.wait({reading})
+
+    asyncio.run(leave())
+
+    assert who.turn.state == "cancelled"
+    assert who.spent == "0 0"
+
+
+def test_it_renews_the_leases_of_all_but_those_that_somebody_is_ending(who: Chatter) -> None:
+    mine = account()
+    occupy(mine, who.user.pk, 2)
+    ending, other = ChatTurn.objects.order_by("created_at")
+    before = ending.lease_until, other.lease_until
+    with transaction.atomic():
+        list(ChatTurn.objects.select_for_update().filter(pk=ending.pk))
+        if connection.features.has_select_for_update_skip_locked:
+            all_at_once(1, lambda _: leases.renew([ending.pk, other.pk]))
+        else:
+            leases.renew([other.pk])
+
+    ending.refresh_from_db()
+    other.refresh_from_db()
+    assert (ending.lease_until == before[0], other.lease_until == before[1]) == (True, False)
 
 
 def test_it_renews_the_lease_while_it_answers(who: Chatter, monkeypatch: pytest.MonkeyPatch) -> None:
