@@ -28,7 +28,7 @@ def find_conversation(who: Principal, name: str) -> ApiConversation:
     """The caller's own; every other name is answered like an unknown one."""
     found = find(who, name)
     if found is None:
-        raise NotFound("No conversation with this id exists.", code="not_found")
+        raise _unknown()
     return found
 
 
@@ -48,9 +48,10 @@ def make(who: Principal, metadata: Mapping[str, str], items: Sequence[Json]) -> 
 
 
 def describe(conversation: ApiConversation, metadata: Mapping[str, str]) -> ApiConversation:
-    """Replace its metadata."""
+    """Replace its metadata. Raises NotFound when it was deleted meanwhile."""
     conversation.metadata = dict(metadata)
-    conversation.save(update_fields=["metadata"])
+    if not ApiConversation.objects.filter(pk=conversation.pk).update(metadata=conversation.metadata):
+        raise _unknown()
     return conversation
 
 
@@ -106,6 +107,10 @@ def find_item(conversation: ApiConversation, item_id: str) -> ConversationItem:
 def delete_item(conversation: ApiConversation, item_id: str) -> None:
     """It is not part of any later prompt."""
     find_item(conversation, item_id).delete()
+
+
+def _unknown() -> NotFound:
+    return NotFound("No conversation with this id exists.", code="not_found")
 
 
 def _append(conversation: ApiConversation, items: Sequence[Json]) -> list[Json]:

@@ -53,16 +53,18 @@ class Upload:
     pieces: int = 0
 
     def add(self, data: bytes) -> None:
-        """The next `PIECE` bytes, or the last ones. Raises TooLarge when there is no room for them."""
+        """The next `PIECE` bytes, or the last ones. Raises TooLarge when there is no room for them, and
+        Unavailable when the upload was given up meanwhile."""
         with transaction.atomic():
             _lock()
             _check_room(self.who, len(data))
             if not self.pieces:
                 _check_count(self.who)
                 StoredFile.objects.create(id=self.file_id, user_id=self.who.user_id)
+            mine = StoredFile.objects.filter(pk=self.file_id, ready=False)
+            if not mine.update(size=F("size") + len(data), touched_at=timezone.now()):
+                raise _given_up()
             FilePiece.objects.create(file_id=self.file_id, number=self.pieces, data=data)
-            rows = StoredFile.objects.filter(pk=self.file_id, ready=False)
-            rows.update(size=F("size") + len(data), touched_at=timezone.now())
         self.pieces += 1
 
     def finish(self, wish: FileWish) -> FileView:
@@ -80,7 +82,7 @@ class Upload:
                 expires_at=expires_at,
             )
             if not arrived:
-                raise Unavailable("The upload took too long: send the file again.")
+                raise _given_up()
             audit.record(self.who, "file.created", f"file:{self.file_id}", purpose=wish.purpose)
             return _view(StoredFile.objects.get(pk=self.file_id))
 
@@ -183,6 +185,10 @@ def tidy_files() -> int:
             StoredFile.objects.filter(condition, pk__in=batch).delete()
             total += len(batch)
     return total
+
+
+def _given_up() -> Unavailable:
+    return Unavailable("The upload took too long: send the file again.")
 
 
 def _find(who: Principal, identity: UUID | None) -> StoredFile:

@@ -20,6 +20,8 @@ from proxy.services.deep_threads import thread_of
 from proxy.upstream import web
 from proxy.upstream.web import Session
 
+Call = tuple[Session, Thread]
+
 AT_ONCE = 8
 LEASE = timedelta(minutes=3)
 TRIES = 8
@@ -70,19 +72,26 @@ def _claim() -> list[DeepResearch]:
     ]
 
 
-def _call(row: DeepResearch) -> tuple[Session, Thread] | None:
-    """None for a thread that nobody can delete: never known, or of an account that is gone."""
+def _call(row: DeepResearch) -> Call | Fault | None:
+    """None for a thread that nobody can delete: never known, or of an account that is gone. A fault where
+    the upstream is not there yet."""
     thread = thread_of(row)
     if thread is None or row.account is None or not row.account.jar:
         return None
     try:
         return session_of(row.account), thread
-    except (sealing.SealError, Problem):
+    except sealing.SealError:
         return None
+    except Problem:
+        return Fault(FaultKind.UNREACHABLE)
 
 
-async def _delete_all(calls: list[tuple[Session, Thread]]) -> list[Fault | None]:
-    return list(await asyncio.gather(*(web.delete(session, thread) for session, thread in calls)))
+async def _delete_all(calls: list[Call | Fault]) -> list[Fault | None]:
+    return list(await asyncio.gather(*(_delete(call) for call in calls)))
+
+
+async def _delete(call: Call | Fault) -> Fault | None:
+    return call if isinstance(call, Fault) else await web.delete(*call)
 
 
 def _is_over(row: DeepResearch, fault: Fault) -> bool:

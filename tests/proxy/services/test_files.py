@@ -65,6 +65,18 @@ def test_it_leaves_nothing_of_an_upload_that_is_dropped(who: Principal) -> None:
     assert not StoredFile.objects.exists()
 
 
+def test_it_takes_no_more_of_an_upload_that_was_given_up(who: Principal) -> None:
+    upload = Upload(who)
+    upload.add(b"half")
+    StoredFile.objects.update(touched_at=timezone.now() - files.PATIENCE * 2)
+    files.tidy_files()
+
+    with pytest.raises(Unavailable):
+        upload.add(b"the other half")
+
+    assert not FilePiece.objects.exists()
+
+
 def test_it_never_drops_a_file_that_is_there(who: Principal) -> None:
     upload = Upload(who)
     upload.add(b"whole")
