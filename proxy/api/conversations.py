@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from portal.api.lean import Answer, Call, KeyRoute, answer_json
+from portal.api.paging import is_backwards, limit_of
 from portal.models.keys import Scope
 from portal.services.principal import Principal
 from portal.wire.fields import Fields, fields_of
 from portal.wire.metadata import read_metadata
-from proxy.api.paging import is_backwards, limit_of
 from proxy.models.responses import ApiConversation
 from proxy.protocol.api_conversation import conversation_deleted, conversation_object, read_new_items
 from proxy.protocol.response_object import list_page

@@ -15,6 +15,7 @@ from django.conf import settings
 
 from portal.api.auth import require_scope
 from portal.api.lean import Answer, Call, Later, Reply, answer_json
+from portal.api.paging import is_backwards, limit_of
 from portal.api.replay import starting_after
 from portal.api.streaming import Stream
 from portal.models.keys import Scope
@@ -22,7 +23,6 @@ from portal.services.principal import Principal
 from portal.wire.errors import BadRequest, Problem
 from portal.wire.fields import Fields
 from portal.wire.ids import parse_response_id, response_id
-from proxy.api.paging import is_backwards, limit_of
 from proxy.models.responses import ChatResponse
 from proxy.protocol.delta import Done
 from proxy.protocol.functions import EXPERIMENTAL, EXPERIMENTAL_HEADER

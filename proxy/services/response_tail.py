@@ -1,93 +1,42 @@
 """Readers of background responses: they follow the rows, on whichever web process they are.
 
-All readers of an event loop share one look: a single statement tells how far each of their responses
-is written. Only who is behind reads rows. So a thousand open streams are a few statements a second.
+All readers of an event loop share one look (`portal.live.news`). Only who is behind reads rows. So a
+thousand open streams are a few statements a second.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+import sys
+from collections.abc import AsyncGenerator, Collection
+from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
-from django.db import Error
-
+from portal.live.news import News
 from portal.wire.errors import not_found
 from proxy.models.responses import ChatResponse, ResponseEvents
 from proxy.services.response_rows import RECORD_END, records_of
 from proxy.services.threads import in_thread
 
-log = logging.getLogger(__name__)
-
 TICK = 0.2
 """Seconds between two looks."""
-A_STATEMENT = 500
 A_READ = 50
 """Writes that are read at once; each holds a fifth of a second of an answer, or a whole finished one."""
+OVER = sys.maxsize
+"""As far as a response is written that has ended: beyond every number that a reader may wait for."""
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """How far a response is written: `events` of them; `over` when no more will come."""
+class Stretch:
+    """What a look at the rows brought; `is_last` when nothing will follow it."""
 
-    events: int
-    over: bool
-
-
-@dataclass(slots=True)
-class _Watch:
-    """The responses that readers of one event loop wait for, and the task that looks at them."""
-
-    readers: dict[UUID, int] = field(default_factory=dict)
-    known: dict[UUID, Standing | None] = field(default_factory=dict)
-    changed: asyncio.Condition = field(default_factory=asyncio.Condition)
-    task: asyncio.Task[None] | None = None
-
-    @contextmanager
-    def reading(self, response_id: UUID) -> Iterator[None]:
-        self.readers[response_id] = self.readers.get(response_id, 0) + 1
-        if self.task is None or self.task.done():
-            self.task = asyncio.create_task(self._look())
-        try:
-            yield
-        finally:
-            self.readers[response_id] -= 1
-            if not self.readers[response_id]:
-                del self.readers[response_id]
-                self.known.pop(response_id, None)
-
-    async def beyond(self, response_id: UUID, events: int) -> Standing | None:
-        """Wait until more than `events` are written, or it is over; None when it was deleted."""
-        async with self.changed:
-            while True:
-                if response_id in self.known:
-                    standing = self.known[response_id]
-                    if standing is None or standing.over or standing.events > events:
-                        return standing
-                await self.changed.wait()
-
-    async def _look(self) -> None:
-        while self.readers:
-            ids = list(self.readers)
-            for start in range(0, len(ids), A_STATEMENT):
-                some = ids[start : start + A_STATEMENT]
-                try:
-                    found = await in_thread(partial(standings, some))
-                except Error as error:
-                    log.warning("open streams were not looked after: %s", type(error).__name__)
-                    continue
-                self.known.update({one: found.get(one) for one in some if one in self.readers})
-            async with self.changed:
-                self.changed.notify_all()
-            await asyncio.sleep(TICK)
+    batches: tuple[ResponseEvents, ...]
+    is_last: bool
 
 
-_watches: WeakKeyDictionary[asyncio.AbstractEventLoop, _Watch] = WeakKeyDictionary()
+_news: WeakKeyDictionary[asyncio.AbstractEventLoop, News] = WeakKeyDictionary()
 
 
 async def tail(response_id: UUID, after: int = -1) -> AsyncGenerator[bytes, None]:
@@ -96,27 +45,34 @@ async def tail(response_id: UUID, after: int = -1) -> AsyncGenerator[bytes, None
     They come as they were written, whoever reads, however often. Raises NotFound for a response that
     is deleted meanwhile.
     """
-    watch = _watches.setdefault(asyncio.get_running_loop(), _Watch())
-    with watch.reading(response_id):
-        while True:
-            standing = await watch.beyond(response_id, after + 1)
-            if standing is None:
-                raise not_found()
-            while batches := await in_thread(partial(_batches, response_id, after)):
-                yield "".join(_later(batch, after) for batch in batches).encode()
-                after = batches[-1].last
-            if standing.over and after + 1 >= standing.events:
-                return
+    news = _news.setdefault(asyncio.get_running_loop(), News(written, in_thread, pause=TICK))
+    while True:
+        stretch = await news.read(partial(read_on, response_id, after))
+        if stretch.batches:
+            yield "".join(_later(batch, after) for batch in stretch.batches).encode()
+            after = stretch.batches[-1].last
+        if stretch.is_last:
+            return
+        if len(stretch.batches) < A_READ:
+            await news.after(response_id, after + 1)
 
 
-def standings(ids: list[UUID]) -> dict[UUID, Standing]:
+def written(ids: Collection[UUID]) -> dict[UUID, int]:
+    """How many events of each response there are."""
     rows = ChatResponse.objects.filter(pk__in=ids).values_list("pk", "events", "completed_at")
-    return {pk: Standing(events, completed_at is not None) for pk, events, completed_at in rows}
+    return {pk: events if ended is None else OVER for pk, events, ended in rows}
 
 
-def _batches(response_id: UUID, after: int) -> list[ResponseEvents]:
+def read_on(response_id: UUID, after: int) -> Stretch:
+    """The next writes after event `after`."""
+    standing = ChatResponse.objects.filter(pk=response_id).values_list("events", "completed_at").first()
+    if standing is None:
+        raise not_found()
+    events, completed_at = standing
     later = ResponseEvents.objects.filter(response_id=response_id, last__gt=after).order_by("first")
-    return list(later[:A_READ])
+    batches = tuple(later[:A_READ])
+    last = batches[-1].last if batches else after
+    return Stretch(batches, completed_at is not None and last + 1 >= events)
 
 
 def _later(batch: ResponseEvents, after: int) -> str:

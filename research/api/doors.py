@@ -11,9 +11,11 @@ from functools import partial
 from uuid import UUID
 
 from portal.api.lean import Answer, Call, KeyRoute, Reply, answer_json
+from portal.api.paging import limit_of
 from portal.api.replay import WHOLE, starting_after
 from portal.api.streaming import Stream
 from portal.api.threads import run_in_database
+from portal.live.news import News
 from portal.models.keys import Scope
 from portal.services.principal import Principal
 from portal.wire.errors import BadRequest, not_found
@@ -21,7 +23,6 @@ from portal.wire.fields import Fields, fields_of
 from portal.wire.ids import parse_response_id
 from proxy.protocol.response_object import deleted
 from proxy.protocol.responses_stream import interrupted
-from research.api.paging import limit_of
 from research.models.runs import Door
 from research.protocol.agent import parse_run_request
 from research.protocol.answer import (
@@ -35,13 +36,12 @@ from research.protocol.answer import (
 from research.queries import find_run, list_runs
 from research.services.cancel import cancel_run
 from research.services.delete import delete_run
-from research.services.run_news import RunNews
-from research.services.run_tail import tail
+from research.services.run_tail import events_written, tail
 from research.services.start import start_run
 from research.services.views import summary_of, view_of
 
 RESEARCH = Scope.RESEARCH.value
-_news = RunNews(run_in_database)
+_news = News(events_written, run_in_database)
 
 
 def create(call: Call, who: Principal) -> Reply:

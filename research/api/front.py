@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from portal.api.auth import require_scope
 from portal.api.lean import Answer, Call, KeyRoute, Reply, answer_json
+from portal.api.paging import is_backwards, limit_of
 from portal.models.keys import Scope
 from portal.services.principal import Principal
 from portal.wire.errors import BadRequest, Forbidden, NotFound, not_found
@@ -20,7 +21,6 @@ from proxy.api.chat import LARGEST_REQUEST
 from proxy.protocol.response_input import count_input_tokens
 from proxy.protocol.response_object import item_id, list_page
 from research.api import doors
-from research.api.paging import limit_of
 from research.models.runs import Run
 from research.protocol.route import engine_of
 from research.queries import find_run
@@ -59,8 +59,7 @@ def either(by_research: ByKey, by_chat: ByKey) -> ByKey:
 def list_input(call: Call, who: Principal) -> Answer:
     """The one item of a run: its question (openai-compat §3.7)."""
     limit_of(call)
-    if call.query.get("order", "desc") not in ("asc", "desc"):
-        raise BadRequest("order must be asc or desc", param="order")
+    is_backwards(call)
     run = find_run(who, doors.run_id_of(call))
     item = _question(run)
     for name in ("after", "before"):

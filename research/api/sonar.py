@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from portal.api.lean import Answer, Call, KeyRoute, answer_json
+from portal.api.paging import limit_of
 from portal.models.keys import Scope
 from portal.services.principal import Principal
 from portal.wire.errors import BadRequest, NotFound
 from portal.wire.fields import fields_of
 from portal.wire.ids import parse_response_id
-from research.api.paging import limit_of
 from research.models.runs import Door
 from research.protocol.answer import RunView, as_started, poll_again_after
 from research.protocol.sonar import parse_job

@@ -5,12 +5,13 @@ The run knows nothing of it. A reader may come at any time, to any process, and 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
 from uuid import UUID
 
+from portal.live.news import News
 from portal.models.ledger import LedgerEntry
 from portal.wire.errors import not_found
 from portal.wire.sse import encode_comment
@@ -19,7 +20,6 @@ from research.models.reports import RunEvent
 from research.models.runs import Run
 from research.protocol.answer import RunView
 from research.protocol.run_stream import LogRow, RunStream
-from research.services.run_news import RunNews
 from research.services.views import view_of
 
 LARGEST_PIECE = 65_536
@@ -34,7 +34,7 @@ class Stretch:
     ended: RunView | None
 
 
-async def tail(run: RunView, news: RunNews, *, after: int = -1) -> AsyncGenerator[bytes, None]:
+async def tail(run: RunView, news: News, *, after: int = -1) -> AsyncGenerator[bytes, None]:
     """The records of all events with a number above `after`, as they come, to the terminal one.
 
     The first piece comes at once, if only as a comment. Raises NotFound when the run's rows are gone.
@@ -57,6 +57,11 @@ async def tail(run: RunView, news: RunNews, *, after: int = -1) -> AsyncGenerato
         seq = stretch.rows[-1].seq if stretch.rows else seq
         events = []
         await news.after(run.id, seq)
+
+
+def events_written(runs: Collection[UUID]) -> dict[UUID, int]:
+    """The number of the last event of each run that there is."""
+    return dict(Run.objects.filter(pk__in=runs).values_list("pk", "event_seq"))
 
 
 def read_on(run_id: UUID, seq: int) -> Stretch:

@@ -12,6 +12,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from portal.api.threads import run_in_database
+from portal.live.news import News
 from portal.services.credits import refund_charge
 from portal.services.principal import Principal
 from portal.wire.errors import NotFound
@@ -23,8 +24,7 @@ from research.services import moves
 from research.services.delete import delete_run
 from research.services.money import end_run
 from research.services.moves import Event
-from research.services.run_news import RunNews
-from research.services.run_tail import tail
+from research.services.run_tail import events_written, tail
 from research.services.views import view_of
 from tests.research.people import ask, somebody
 
@@ -61,7 +61,7 @@ def read(run: Run, after: int = -1, *, meanwhile: Callable[[int], object] = lamb
 
     async def scene() -> bytes:
         pieces: list[bytes] = []
-        news = RunNews(run_in_database, pause=0.01)
+        news = News(events_written, run_in_database, pause=0.01)
         async with (
             asyncio.timeout(30),
             aclosing(tail(view_of_run, news, after=after)) as parts,
@@ -142,8 +142,9 @@ def test_it_breaks_off_when_retention_takes_the_report(who: Principal) -> None:
 
 
 def test_it_breaks_off_when_there_is_no_run() -> None:
+    news = News(events_written, run_in_database)
     with pytest.raises(NotFound):
-        asyncio.run(anext(tail(view_of(Run(created_at=timezone.now())), RunNews(run_in_database))))
+        asyncio.run(anext(tail(view_of(Run(created_at=timezone.now())), news)))
 
 
 def test_it_writes_a_long_report_in_pieces(who: Principal) -> None:
