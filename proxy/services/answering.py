@@ -124,8 +124,8 @@ class _Draft:
         for delta in deltas:
             match delta:
                 case Text():
-                    self.pieces.append(delta.text)
                     self.first_text_at = self.first_text_at or timezone.now()
+                    self.pieces.append(delta.text)
                 case Reasoning():
                     self.lines.append(delta.line)
                 case SourceFound():
@@ -139,11 +139,12 @@ class _Draft:
         rows = ChatTurn.objects.filter(pk=self.turn_id, state=State.OPEN)
         if self.is_new:
             self.is_new = False
+            answer = "".join(self.pieces)  # first: the reader adds meanwhile, and what is shown is paid
             rows.update(
-                answer="".join(self.pieces),
+                answer=answer,
                 reasoning="\n".join(self.lines),
                 sources=[asdict(source) for _, source in sorted(self.sources.items())],
-                first_token_at=self.first_text_at,
+                first_token_at=self.first_text_at if answer else None,
                 seq=F("seq") + 1,
             )
             tell(self.turn_id)

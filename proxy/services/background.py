@@ -114,9 +114,11 @@ class Draft:
         try:
             with transaction.atomic():
                 mine = ChatTurn.objects.filter(pk=self.response_id, claimed_at=self.claimed_at)
-                if not mine.filter(state=State.OPEN).update(first_token_at=self.first_text_at):
+                if not mine.filter(state=State.OPEN).update(claimed_at=self.claimed_at):
                     return False
                 taken = self._take()
+                # Only now: the reader may have added the first text since the row was locked.
+                mine.filter(first_token_at=None).update(first_token_at=self.first_text_at)
                 write_events(self.response_id, [event for events in taken for event in events])
                 self._write_thread(thread)
         except Error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import aclosing
@@ -22,7 +23,8 @@ from portal.services.users import set_active
 from proxy.models.accounts import WebAccount
 from proxy.models.chats import ChatTurn
 from proxy.models.responses import ChatResponse, ResponseEvents
-from proxy.protocol.delta import Thread
+from proxy.protocol.delta import Text, Thread
+from proxy.protocol.responses_stream import Event
 from proxy.services import background, leases, response_tail, responses, settling
 from proxy.services.response_rows import stream_of
 from proxy.services.threads import in_thread
@@ -330,6 +332,32 @@ def test_it_takes_the_answer_up_where_a_dead_worker_left_it(who: Chatter, sandbo
     assert entry["reconnects"] == 1
     assert who.spent == "0.1 0"
     assert kinds(who) == ["reserve", "close"]
+
+
+def test_text_that_comes_while_it_is_written_down_is_paid_like_any(who: Chatter) -> None:
+    row = in_background(who)
+    ChatTurn.objects.filter(pk=row.pk).update(claimed_at=timezone.now())
+
+    class Racing(deque[list[Event]]):
+        """The reader adds the first text at the moment at which a write looks at what waits."""
+
+        has_raced = False
+
+        def __len__(self) -> int:
+            if not self.has_raced:
+                self.has_raced = True
+                draft.add([Text("Because.")])
+            return super().__len__()
+
+    claimed_at = turn_of(row).claimed_at
+    assert claimed_at is not None
+    draft = background.Draft(row.pk, claimed_at, stream_of(row), waiting=Racing())
+    assert draft.write()
+    assert told(row) == "Because."
+
+    who.client.post(f"{PATH}/{public(row)}/cancel")
+
+    assert who.spent == "0.1 0"
 
 
 def test_it_asks_anew_when_nothing_was_told_and_the_thread_is_gone(
