@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 
 from portal.models.system import Credential
 from proxy.models.accounts import WebAccount
 from proxy.models.chats import Continuation
 from proxy.models.research import DeepResearch
+from proxy.models.responses import ChatResponse
 
 SEALED: tuple[tuple[type[Model], str], ...] = (
     (Credential, "sealed"),
     (WebAccount, "jar"),
     (Continuation, "thread"),
+    (ChatResponse, "thread"),
     (DeepResearch, "thread"),
 )
 
@@ -22,6 +24,10 @@ SEALED: tuple[tuple[type[Model], str], ...] = (
 def sealed_places() -> Iterator[tuple[type[Model], str, object]]:
     """Model, field and primary key of each."""
     for model, field in SEALED:
-        rows = model._default_manager.exclude(**{field: ""}).order_by("pk")
-        for pk in rows.values_list("pk", flat=True).iterator():
+        for pk in holding(model, field).order_by("pk").values_list("pk", flat=True).iterator():
             yield model, field, pk
+
+
+def holding(model: type[Model], field: str) -> QuerySet[Model]:
+    """The rows that have a sealed text there; threads come and go all the time."""
+    return model._default_manager.exclude(**{field: ""})

@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import Model
 
 from portal.management.base import SpokenCommand
-from portal.running.secrets import sealed_places
+from portal.running.secrets import holding, sealed_places
 from portal.services import audit, sealing
 
 
@@ -35,8 +35,8 @@ class Command(SpokenCommand):
 @transaction.atomic
 def reseal(model: type[Model], field: str, pk: object) -> bool:
     """Whether there was something to do. Errors: sealing.SealError."""
-    row = model._default_manager.select_for_update().get(pk=pk)
-    if sealing.is_current(getattr(row, field)):
+    row = holding(model, field).select_for_update().filter(pk=pk).first()
+    if row is None or sealing.is_current(getattr(row, field)):
         return False
     setattr(row, field, sealing.seal(sealing.unseal(row, field), row, field))
     row.save(update_fields=[field])
