@@ -10,6 +10,7 @@ import asyncio
 import logging
 
 from django.conf import settings
+from django.db import Error
 
 from portal.api.threads import run_in_database
 from portal.embedded import Embedded, FolderInUse, PortTaken
@@ -28,7 +29,7 @@ async def lend_worker() -> None:
     parts: Embedded | None = None
     try:
         while True:
-            is_needed = await run_in_database(any_run_is_live)
+            is_needed = await _is_needed(otherwise=parts is not None)
             if is_needed and parts is None:
                 parts = await asyncio.to_thread(_start)
             elif parts is not None and not is_needed:
@@ -38,6 +39,15 @@ async def lend_worker() -> None:
     finally:
         if parts is not None:
             await asyncio.to_thread(parts.stop)
+
+
+async def _is_needed(*, otherwise: bool) -> bool:
+    """A database that is busy for a moment ends no worker: the next look tells."""
+    try:
+        return await run_in_database(any_run_is_live)
+    except Error as error:
+        log.warning("could not look for work: %s", type(error).__name__)
+        return otherwise
 
 
 def _start() -> Embedded | None:
