@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from django.utils import timezone
@@ -16,7 +17,7 @@ from portal.wire.tools import ToolResult
 from research.mcp_tools.asking import start_from
 from research.mcp_tools.waiting import look_until_end
 from research.protocol import mcp_deep
-from research.protocol.answer import RunView
+from research.protocol.answer import ReportView, RunView
 from research.protocol.mcp_answers import SANDBOX
 from research.protocol.mcp_deep import Job, JobSource
 from research.protocol.sonar import LEAST_BUDGET, preset_of
@@ -58,32 +59,24 @@ def _list(who: Principal, arguments: Fields) -> ToolResult:
 
 
 def _job(view: RunView) -> Job:
-    report = view.report
     job = Job(
         id=response_id(view.id),
         status=STATUSES[view.status],
-        model=(report.model if report else "") or f"deep research ({view.preset})",
+        model=(view.report.model if view.report else "") or f"deep research ({view.preset})",
         created_at=view.created_at,
         started_at=view.submitted_at,
         completed_at=view.completed_at,
         error="It was cancelled." if view.status == "cancelled" else view.error_message,
         notes=(SANDBOX,) if view.sandbox else (),
     )
-    return job if report is None else _with_report(job, view)
+    return job if view.report is None else _with_report(job, view, view.report)
 
 
-def _with_report(job: Job, view: RunView) -> Job:
-    report = view.report
-    assert report is not None
+def _with_report(job: Job, view: RunView, report: ReportView) -> Job:
     thinking = f"<think>\n{report.thinking}\n</think>\n\n" if report.thinking else ""
     cut = report.incomplete_reason.replace("_", " ") or "unknown reason"
-    return Job(
-        id=job.id,
-        status=job.status,
-        model=job.model,
-        created_at=job.created_at,
-        started_at=job.started_at,
-        completed_at=job.completed_at,
+    return replace(
+        job,
         text=thinking + report.text,
         search_results=tuple(
             JobSource(source.url, source.title, source.date or "")

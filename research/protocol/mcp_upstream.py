@@ -6,6 +6,7 @@ For the stdio command without a portal: JSON in, a `Job` or a text for people ou
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -150,12 +151,10 @@ def unreachable(method: str, path: str) -> ToolResult:
 
 
 def _finished(told: Job, done: Finished) -> Job:
-    return Job(
-        id=told.id,
+    return replace(
+        told,
         status="COMPLETED",
         model=done.model or told.model,
-        created_at=told.created_at,
-        completed_at=told.completed_at,
         text=done.text,
         search_results=tuple(_source(found) for found in done.found),
         queries=len(done.queries) or None,
