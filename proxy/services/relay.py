@@ -134,6 +134,7 @@ class Relay:
         if self._told and resumed:
             self.outcome.first_text_at = resumed.first_text_at or timezone.now()
             self.outcome.delivered = True
+        self._making: asyncio.Future[ChatPlan] | None = None
         self._settling: asyncio.Future[Settled] | None = None
 
     async def deltas(self) -> AsyncGenerator[list[Delta], None]:
@@ -313,15 +314,10 @@ class Relay:
             pause = min(pause * 1.5, longest)
 
     async def _plan_by(self, work: Callable[[], ChatPlan]) -> None:
-        """Take the plan that `work` makes, also when the caller leaves meanwhile: it is to be settled."""
-        making = asyncio.ensure_future(in_thread(work))
-        try:
-            await asyncio.shield(making)
-        finally:
-            if not making.done():
-                await asyncio.wait({making})
-            if not making.cancelled() and making.exception() is None:
-                self.plan = making.result()
+        """Take the plan that `work` makes. When the caller leaves meanwhile, `_end` waits for it."""
+        self._making = asyncio.ensure_future(in_thread(work))
+        self.plan = await asyncio.shield(self._making)
+        self._making = None
 
     def _planned(self) -> ChatPlan:
         if self.plan is None:
@@ -329,39 +325,42 @@ class Relay:
         return self.plan
 
     async def _settle(self) -> None:
-        """Once, and to its end, whoever is cancelled meanwhile."""
-        if self.plan is None:
-            return
+        """Once, and to its end, whoever is cancelled meanwhile, and however often: a cancelled scope of
+        MCP's cancels every wait within it."""
         if self._settling is None:
-            self.outcome.text = self._finisher.content
-            ending = self._ending
-            if ending is None:
-                settling = settle_soon(Ended(self.plan, self.outcome))
-            else:
-                record = partial(ending.keep, self.plan, self._last, self.outcome)
-                settling = in_thread(partial(settle, self.plan, self.outcome, record))
-            self._settling = asyncio.ensure_future(settling)
+            self._settling = asyncio.ensure_future(self._end())
         self.settled = await asyncio.shield(self._settling)
+
+    async def _end(self) -> Settled:
+        if self._making is not None:
+            with suppress(Exception):
+                self.plan = await self._making
+        if self.plan is None:
+            return Settled()
+        self.outcome.text = self._finisher.content
+        if self._ending is None:
+            return await settle_soon(Ended(self.plan, self.outcome))
+        record = partial(self._ending.keep, self.plan, self._last, self.outcome)
+        return await in_thread(partial(settle, self.plan, self.outcome, record))
 
 
 async def _part(opened: Opened, chunks: AsyncGenerator[bytes, None], *, whole: bool) -> None:
-    """Close the connection, but for an answer that has ended: what is left of it is read first, behind
-    the reader's back, so that the connection serves the next one."""
-    if not whole:
-        await chunks.aclose()
-        await opened.close()
-        return
-    tail = asyncio.create_task(_read_tail(opened, chunks))
+    """Close the connection, whoever is cancelled meanwhile. What is left of an answer that has ended is
+    read first, behind the reader's back, so that the connection serves the next one."""
+    tail = asyncio.create_task(_read_tail(opened, chunks, whole=whole))
     _tails.add(tail)
     tail.add_done_callback(_tails.discard)
+    if not whole:
+        await asyncio.shield(tail)
 
 
-async def _read_tail(opened: Opened, chunks: AsyncGenerator[bytes, None]) -> None:
+async def _read_tail(opened: Opened, chunks: AsyncGenerator[bytes, None], *, whole: bool) -> None:
     try:
-        with suppress(Broke, TimeoutError):
-            async with asyncio.timeout(TAIL_SECONDS):
-                async for _ in chunks:
-                    pass
+        if whole:
+            with suppress(Broke, TimeoutError):
+                async with asyncio.timeout(TAIL_SECONDS):
+                    async for _ in chunks:
+                        pass
     finally:
         await chunks.aclose()
         await opened.close()
