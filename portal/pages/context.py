@@ -26,6 +26,7 @@ NAVIGATION = (
     Place("runs", "Runs", ("run",)),
     Place("chat", "Chat", ("conversation",)),
     Place("keys", "Keys", ("key-rotate", "key-revoke")),
+    Place("connect", "Connect"),
 )
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from django.urls import path
 
-from portal.pages import invite, keys
+from portal.pages import connect, invite, keys
 
 urlpatterns = [
+    path("connect", connect.connect, name="connect"),
+    path("sonde_mcp.py", connect.relay, name="connect-relay"),
     path("invite/<str:token>", invite.invite, name="invite"),
     path("keys", keys.keys, name="keys"),
     path("keys/<str:public_id>/rotate", keys.rotate, name="key-rotate"),

@@ -37,7 +37,7 @@ def runs(chromium: Browser, server: RunningServer, login: StorageState) -> dict[
 
 
 def pages_of(runs: dict[str, str]) -> Iterator[str]:
-    yield from ("/", "/?previous=" + runs["report"].rpartition("/")[2], "/runs", "/chat", "/keys")
+    yield from ("/", "/?previous=" + runs["report"].rpartition("/")[2], "/runs", "/chat", "/keys", "/connect")
     yield from ("/account/password/change/", "/account/logout/")
     yield from runs.values()
 
