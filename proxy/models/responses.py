@@ -62,7 +62,7 @@ class ConversationItem(models.Model):
 
     conversation = models.ForeignKey(ApiConversation, on_delete=models.CASCADE, related_name="items")
     place = models.PositiveIntegerField()
-    item_id = models.CharField(max_length=80)
+    item_id = models.CharField(max_length=128)
     data = WireField()
 
     class Meta:

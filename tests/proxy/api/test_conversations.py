@@ -68,6 +68,18 @@ def test_it_makes_one_of_nothing_at_all(who: Chatter) -> None:
     }
 
 
+def test_it_takes_the_longest_ids_that_callers_may_give(who: Chatter, pool: WebAccount) -> None:
+    id = make(who)
+    longest = ["a" * 128, "b" * 128]
+
+    added = who.client.post(f"{PATH}/{id}/items", json={"items": [message("One", id=longest[0])]})
+    answered = answer(who, [message("Why?", id=longest[1])], conversation=id)
+
+    assert added.status_code == 200
+    assert answered["status"] == "completed"
+    assert [item["id"] for item in items(who, id, order="asc")["data"]][:2] == longest
+
+
 def test_it_replaces_what_is_pinned_to_it(who: Chatter) -> None:
     id = make(who, metadata={"topic": "sky"})
 
