@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -118,6 +119,9 @@ def pytest_testnodedown(node: object) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if failed_list := os.environ.get("SONDE_TEST_FAILED"):
+        reports = [*terminalreporter.getreports("failed"), *terminalreporter.getreports("error")]
+        Path(failed_list).write_text("\n".join(dict.fromkeys(report.nodeid for report in reports)))
     if left_out:
         terminalreporter.section("left out by --no-browser")
         terminalreporter.write_line("\n".join(left_out))

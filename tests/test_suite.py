@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -199,3 +200,74 @@ def is_free_soon(port: int) -> bool:
             continue
         return True
     return False
+
+
+def pass_over(folder: Path, sample: str, capfd: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """What a pass over this one test file makes of it, and what it tells. Tests are named from the root."""
+    own = ROOT / ".pytest_cache" / folder.name
+    own.mkdir(parents=True)
+    file = own / "test_sample.py"
+    file.write_text(sample)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-c",
+        "pyproject.toml",
+        "-p",
+        "tests.conftest",
+        "-q",
+        str(file),
+    ]
+    environment = {
+        "PATH": os.environ["PATH"],
+        "SONDE_TEST_FOLDER": str(folder),
+        "TRACE": str(folder / "trace"),
+    }
+    try:
+        code = run.run_pass("sqlite", command, environment)
+    finally:
+        shutil.rmtree(own)
+    return code, capfd.readouterr().out
+
+
+@starts_processes
+def test_it_tries_what_failed_once_more_alone_and_tells(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    fails_once = """
+import os
+from pathlib import Path
+
+def test_first_time():
+    trace = Path(os.environ["TRACE"])
+    seen = trace.exists()
+    trace.touch()
+    assert seen
+
+def test_fine(): pass
+"""
+    code, told = pass_over(tmp_path, fails_once, capfd)
+
+    assert code == 0
+    assert "passed alone, and deserve a look:" in told
+    assert "test_first_time" in told.rpartition("deserve a look")[2]
+    assert "1 passed" in told, "nothing else is tried again"
+
+
+@starts_processes
+def test_it_fails_for_what_fails_twice(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    code, told = pass_over(tmp_path, "def test_never(): assert False", capfd)
+
+    assert code == 1
+    assert "deserve a look" not in told
+
+
+@starts_processes
+def test_it_tries_nothing_again_when_much_failed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    many = "".join(f"def test_{number}(): assert False\n" for number in range(run.MOST_AGAIN + 1))
+
+    code, told = pass_over(tmp_path, many, capfd)
+
+    assert code == 1
+    assert "once more" not in told
