@@ -86,7 +86,7 @@ def test_it_writes_configurations_that_are_json(snippet: Snippet) -> None:
 
 @pytest.mark.parametrize("snippet", of_kind("python"))
 def test_it_writes_python(snippet: Snippet) -> None:
-    assert ast.parse(snippet.text)
+    assert ast.parse(snippet.text).body
 
 
 @pytest.mark.parametrize("snippet", of_kind("shell"))
