@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from base64 import b64encode
 from collections.abc import Mapping
 
 from portal.http import AsyncClient, HTTPError, Response, Timeout, async_client
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 NAMED_BY = {"tools/call": "name", "resources/read": "uri", "prompts/get": "name"}
+MARK = "=?base64?"
 SILENCE = 60.0
 """Seconds without a byte: the portal sends one every fifteen."""
 
@@ -48,7 +50,7 @@ class Relay:
         async with self._client, asyncio.TaskGroup() as tasks:
             async for message in self._frames.messages():
                 if message.get("method") == "notifications/cancelled":
-                    self._cancel((message.get("params") or {}).get("requestId"))
+                    self._cancel(message.get("params"))
                     continue
                 task = tasks.create_task(self._forward(named(message)))
                 if is_request(message):
@@ -56,9 +58,10 @@ class Relay:
                 if message.get("method") == "initialize":
                     await asyncio.wait({task})  # what follows is in the revision that it agrees on
 
-    def _cancel(self, request: object) -> None:
+    def _cancel(self, params: object) -> None:
         """Leaving ends the call at the portal; a call that was cancelled gets no answer."""
-        task = self._under_way.pop(request, None)
+        request = _object(params).get("requestId")
+        task = self._under_way.pop(request, None) if isinstance(request, str | int) else None
         if task is not None:
             task.cancel()
 
@@ -70,6 +73,9 @@ class Relay:
             self._fail(message, f"The portal at {self._url} does not answer ({type(problem).__name__}).")
         except (NotAMessage, SseTooLong):
             self._fail(message, "The portal's answer cannot be read.")
+        except Exception as problem:  # whatever it is, the other calls go on
+            log.warning("a message was not passed on: %s", type(problem).__name__)
+            self._fail(message, "This cannot be passed on to the portal.")
         finally:
             if self._under_way.get(message.get("id")) is asyncio.current_task():
                 del self._under_way[message.get("id")]
@@ -90,13 +96,13 @@ class Relay:
 
     def _headers(self, message: Message) -> Mapping[str, str]:
         """A modern request carries its revision within; a legacy one has the session's."""
-        params = message.get("params") or {}
-        own = (params.get("_meta") or {}).get(VERSION_KEY) if isinstance(params, dict) else None
+        params = _object(message.get("params"))
+        own = _object(params.get("_meta")).get(VERSION_KEY)
         if not own:
             return {"MCP-Protocol-Version": self._revision} if self._revision else {}
         name = params.get(NAMED_BY.get(str(message.get("method")), ""), "")
         told = {"MCP-Protocol-Version": str(own), "Mcp-Method": str(message.get("method"))}
-        return {**told, "Mcp-Name": str(name)} if name else told
+        return {**told, "Mcp-Name": _in_header(str(name))} if name else told
 
     async def _read_events(self, message: Message, answer: Response) -> None:
         decoder, is_answered = SseDecoder(), False
@@ -141,6 +147,18 @@ class Relay:
             **refused(text, code="unavailable").body(),
             **({"resultType": "complete"} if is_modern else {}),
         }
+
+
+def _object(value: object) -> Message:
+    """Nothing is taken for granted of what a client sends."""
+    return value if isinstance(value, dict) else {}
+
+
+def _in_header(name: str) -> str:
+    """What HTTP would not carry goes in base64, between the protocol's own marks."""
+    if name.isascii() and name.isprintable() and name == name.strip() and not name.startswith(MARK):
+        return name
+    return f"{MARK}{b64encode(name.encode()).decode()}?="
 
 
 def _words_of(status: int, body: bytes) -> str:

@@ -177,6 +177,20 @@ def test_it_relays_to_a_portal_and_says_when_there_is_none(
     assert "does not answer" in text_of(answers[3])
 
 
+def test_it_relays_on_whatever_a_client_says(portal: RunningServer, keys: Keys, tmp_path: Path) -> None:
+    relay = Pipe(tmp_path, {"SONDE_URL": portal.url, "SONDE_API_KEY": keys.plain})
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+    answers, _ = relay.talk(
+        {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": [3]},
+        {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": [3]}},
+        call("tools/call", to=3, name="größe", arguments={}, _meta=meta),
+        call("tools/call", to=4, name="perplexity_models", arguments={}, _meta="none"),
+        use("perplexity_models", 5),
+    )
+    assert set(answers) == {3, 4, 5}
+    assert not answers[5]["result"]["isError"]
+
+
 def test_it_needs_a_key_to_relay(tmp_path: Path) -> None:
     process = Pipe(tmp_path, {"SONDE_URL": "http://127.0.0.1:9"}).start()
     out, err = process.communicate("", timeout=PATIENCE)
