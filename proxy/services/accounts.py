@@ -157,8 +157,8 @@ def note_fault(account_id: int, fault: Fault, jar_version: int | None = None, *,
     effect = EFFECTS[fault.kind]
     if (effect.health is None and not effect.check) or (fault.param and not effect.check):
         return
-    account = WebAccount.objects.select_for_update().get(pk=account_id)
-    if jar_version is not None and account.jar_version != jar_version:
+    account = WebAccount.objects.select_for_update().filter(pk=account_id).first()
+    if account is None or (jar_version is not None and account.jar_version != jar_version):
         return
     if effect.check or effect.health is None:
         suspect(account)

@@ -259,6 +259,15 @@ def test_each_fault_does_its_own_to_the_account(kind: FaultKind, health: str, is
     assert mine.alert_due_at is None  # nothing but a check says that a session has expired
 
 
+def test_trouble_of_an_account_that_is_gone_is_nobodys() -> None:
+    mine = account()
+    mine.delete()
+
+    note_fault(mine.pk or 0, Fault(FaultKind.SIGNED_OUT))
+
+    assert not WebAccount.objects.exists()
+
+
 def test_a_suspected_account_is_not_asked_until_it_was_checked() -> None:
     mine = account(health="active")
 
