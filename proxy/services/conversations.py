@@ -65,6 +65,7 @@ def delete(who: Principal, conversation: ApiConversation) -> None:
 @transaction.atomic
 def add_items(conversation: ApiConversation, items: Sequence[Json]) -> list[Json]:
     """The items with their ids. Raises BadRequest for an id that is taken, and for too many items."""
+    _lock(conversation)  # whoever else adds items waits, so that the count holds
     if conversation.items.count() + len(items) > MOST_ITEMS:
         raise BadRequest(f"A conversation has at most {MOST_ITEMS:,} items.", param="items")
     return _append(conversation, items)
