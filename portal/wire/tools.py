@@ -51,7 +51,7 @@ class Tool:
 
     def body(self) -> Json:
         """An entry of `tools/list`."""
-        schema = {} if self.result is None else {"outputSchema": self.result}
+        schema = {} if self.result is None else {"outputSchema": _or_error(self.result)}
         return {
             "name": self.name,
             "title": self.title,
@@ -115,6 +115,13 @@ def members(properties: Json, *, sometimes: Json | None = None) -> Json:
         "properties": {**properties, **(sometimes or {})},
         "required": list(properties),
     }
+
+
+def _or_error(result: Json) -> Json:
+    """Also an error: TypeScript clients hold failed calls against the schema, and would hide their words."""
+    whole = {name: value for name, value in result.items() if name != "required"}
+    is_error = {"required": ["error"], "maxProperties": 1}
+    return {**whole, "anyOf": [{"required": result.get("required", [])}, is_error]}
 
 
 def refused(text: str, *, code: str = "invalid_request", param: str | None = None) -> ToolResult:
