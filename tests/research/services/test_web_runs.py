@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import timedelta
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 from django.utils import timezone
@@ -428,6 +429,22 @@ def test_it_tries_again_to_delete_what_could_not_be_deleted(sandbox: SandboxServ
     assert row.forget_at > timezone.now()
     DeepResearch.objects.update(forget_at=timezone.now())
     assert forgetting.forget_due() == 1
+
+
+@pytest.mark.embedded
+def test_it_keeps_a_thread_to_be_deleted_until_its_upstream_is_there(
+    sandbox: SandboxServer, who: Principal, settings: Settings, tmp_path: Path
+) -> None:
+    account()
+    run = drive(ask(who, QUESTION))
+    forget_threads([run.pk])
+    listening = settings.PERPLEXITY_BASE_URL
+    settings.PERPLEXITY_BASE_URL, settings.DATA_DIR = "https://api.perplexity.ai", tmp_path
+    assert forgetting.forget_due() == 0
+    settings.PERPLEXITY_BASE_URL = listening
+    DeepResearch.objects.update(forget_at=timezone.now())
+    assert forgetting.forget_due() == 1
+    assert sandbox.web_entries()[0]["deleted_at"] is not None
 
 
 @pytest.mark.embedded
