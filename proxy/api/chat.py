@@ -117,7 +117,7 @@ def _closing(relay: Relay, done: Done) -> Closing:
         _query_characters(relay),
         relay.settled.notices,
         footer_of(question, done.sources),
-        _sonde(relay),
+        _sonde(relay, done),
     )
 
 
@@ -125,8 +125,8 @@ def _query_characters(relay: Relay) -> int:
     return len(relay.plan.query if relay.plan else relay.question.whole)
 
 
-def _sonde(relay: Relay) -> dict[str, object]:
-    return sonde_of(relay.question, relay.plan, relay.settled)
+def _sonde(relay: Relay, done: Done | None = None) -> dict[str, object]:
+    return sonde_of(relay.question, relay.plan, relay.settled, done)
 
 
 routes = (SwiftRoute("POST", "/v1/chat/completions", Scope.CHAT.value, complete, LARGEST_REQUEST),)

@@ -75,7 +75,6 @@ def annotation(citation: Citation) -> dict[str, object]:
 
 def our_member(done: Done, answered_by: str, *, sandbox: bool, ignored: tuple[str, ...] = ()) -> Json:
     """`sonde`, the member that is ours (SPEC 10.9). `answered_by` is the model's label, "" for unknown."""
-    cited = {citation.source for citation in done.citations}
     return {
         "backend": "web",
         "model": answered_by or None,
@@ -83,17 +82,28 @@ def our_member(done: Done, answered_by: str, *, sandbox: bool, ignored: tuple[st
         "sandbox": sandbox,
         "ignored": list(ignored),
         "usage": "estimated",
-        "sources": [
-            {
-                "id": number,
-                "url": source.url,
-                "title": source.title,
-                "provenance": "cited" if source in cited else "retrieved",
-            }
-            for number, source in enumerate(done.sources, 1)
-            if source.url
-        ],
+        **found_of(done),
     }
+
+
+def found_of(done: Done) -> dict[str, object]:
+    """Members of `sonde`: every source of an answer, cited or not, and marks that lead to none."""
+    cited = {citation.source for citation in done.citations}
+    sources = [
+        {
+            "id": number,
+            "url": source.url,
+            "title": source.title,
+            "provenance": "cited" if source in cited else "retrieved",
+        }
+        for number, source in enumerate(done.sources, 1)
+        if source.url
+    ]
+    checks = {
+        "out_of_range": list(done.checks.out_of_range),
+        "unattributed": list(done.checks.unattributed),
+    }
+    return {"sources": sources, "checks": checks}
 
 
 def error_frame(problem: Problem) -> bytes:

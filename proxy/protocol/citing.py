@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from proxy.protocol.cleaning import Mark
-from proxy.protocol.delta import Citation, Source
+from proxy.protocol.delta import Checks, Citation, Source
 
 _LONGEST = 400
 """Characters that one citation may cover."""
@@ -29,6 +29,19 @@ def locate(content: str, marks: tuple[Mark, ...], sources: tuple[Source, ...]) -
             if citation not in found[-8:]:
                 found.append(citation)
     return tuple(found)
+
+
+def check(marks: tuple[Mark, ...], sources: tuple[Source, ...]) -> Checks:
+    """What of `marks` leads to no page."""
+    by_number = dict(enumerate(sources, 1))
+    numbers = dict.fromkeys(mark.number for mark in marks)
+    beyond = [number for number in numbers if number not in by_number]
+    nowhere = [number for number in numbers if number in by_number and not _WEB.match(by_number[number].url)]
+    return Checks(_as_text(beyond), _as_text(nowhere))
+
+
+def _as_text(numbers: list[int]) -> tuple[str, ...]:
+    return tuple(f"[{number}]" for number in numbers)
 
 
 def _span(content: str, position: int) -> tuple[int, int] | None:

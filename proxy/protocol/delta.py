@@ -108,11 +108,21 @@ class Citation:
 
 
 @dataclass(frozen=True, slots=True)
+class Checks:
+    """Marks of an answer that no citation stands for, as `[9]`; each once, in order of the text."""
+
+    out_of_range: tuple[str, ...] = ()
+    """No source has the number: the mark is left in the text."""
+    unattributed: tuple[str, ...] = ()
+    """Its source has no web address."""
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """The one success. `answer` is the whole text as the upstream ended it, citation marks included.
 
     A deep-research body (`report`, "" for none) is part of `answer`, after the cover note.
-    `citations` are known only once the answer is cleaned.
+    `citations` and `checks` are known only once the answer is cleaned.
     """
 
     answer: str
@@ -121,6 +131,7 @@ class Done:
     model: ModelUsed | None = None
     report: str = ""
     citations: tuple[Citation, ...] = ()
+    checks: Checks = Checks()
 
 
 class FaultKind(StrEnum):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from proxy.protocol.citing import locate
+from proxy.protocol.citing import check, locate
 from proxy.protocol.cleaning import ALL_SOURCES, NO_SOURCE, Mark, Stripper, clean
 from proxy.protocol.delta import Delta, Done, Fault, FaultKind, Source, SourceFound, Text
 
@@ -88,7 +88,9 @@ class Finisher:
             out.append(Fault(FaultKind.EMPTY))
             return
         citations = locate(self.content, ending.marks, done.sources)
-        out.append(replace(done, citations=citations, sources=ending.sources))
+        _, counted = clean(self.content if self.keeps_marks else done.answer, ALL_SOURCES)
+        checks = check(counted, ending.sources)
+        out.append(replace(done, citations=citations, sources=ending.sources, checks=checks))
 
     def _last_telling(self, done: Done) -> tuple[str, tuple[Mark, ...]]:
         """The answer as the upstream ends it, and where its marks stand, or stood."""

@@ -95,7 +95,7 @@ def end_stream(
         len(plan.query),
         outcome.done,
         appended([*([listed] if listed else []), *settled.notices]),
-        sonde_of(plan.question, plan, settled),
+        sonde_of(plan.question, plan, settled, outcome.done),
     )
     return stream.feed(last) + stream.complete(closing)
 

@@ -6,16 +6,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from portal.services.upstreams import uses_sandbox
+from proxy.protocol.chat_stream import found_of
 from proxy.protocol.conversation import DROPPED_HEADER
-from proxy.protocol.delta import Source
+from proxy.protocol.delta import Done, Source
 from proxy.services.chat import ChatPlan, Question
 from proxy.services.settling import Settled
 
 SANDBOX_HEADER = "x-sonde-sandbox"
 
 
-def sonde_of(question: Question, plan: ChatPlan | None, settled: Settled) -> dict[str, Any]:
-    """`sonde`, the member of an answer that is ours: who answered, what was ignored and dropped."""
+def sonde_of(
+    question: Question, plan: ChatPlan | None, settled: Settled, done: Done | None = None
+) -> dict[str, Any]:
+    """`sonde`, the member of an answer that is ours: who answered, what was ignored and dropped.
+
+    With `done` also every source that was found: what the text does not cite stands nowhere else.
+    """
     said: dict[str, Any] = {"answered_by": settled.answered_by or None, "usage": "estimated"}
     if question.request.ignored:
         said["ignored"] = list(question.request.ignored)
@@ -23,7 +29,7 @@ def sonde_of(question: Question, plan: ChatPlan | None, settled: Settled) -> dic
         said["dropped"] = dropped
     if plan and plan.session.upstream.sandbox:
         said["sandbox"] = True
-    return said
+    return said | found_of(done) if done else said
 
 
 def footer_of(question: Question, sources: tuple[Source, ...]) -> tuple[Source, ...]:

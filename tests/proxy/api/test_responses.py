@@ -70,7 +70,8 @@ def test_it_answers_plainly(who: Chatter) -> None:
     [citation] = message["content"][0]["annotations"]
     assert citation["end_index"] == len("It scatters")
     assert whole["usage"]["total_tokens"] == whole["usage"]["input_tokens"] + whole["usage"]["output_tokens"]
-    assert whole["sonde"] == {"answered_by": "GPT-5.6 Terra", "usage": "estimated", "sandbox": True}
+    said = {"answered_by": "GPT-5.6 Terra", "usage": "estimated", "sandbox": True}
+    assert said.items() <= whole["sonde"].items()
     assert whole["store"] is True
 
 

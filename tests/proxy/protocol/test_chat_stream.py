@@ -192,6 +192,7 @@ def test_it_says_who_answered_and_on_what() -> None:
             {"id": 1, "url": "https://b.example/", "title": "Other", "provenance": "retrieved"},
             {"id": 3, "url": PAGE.url, "title": PAGE.title, "provenance": "cited"},
         ],
+        "checks": {"out_of_range": [], "unattributed": []},
     }
     assert our_member(Done("x"), "", sandbox=False)["model"] is None
 
