@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-MARK = re.compile(r"\[\d+\]")
+MARK = re.compile(r"\[\d{1,3}\]")
+"""Four digits are a year or a number, and name no source at any upstream."""
 _NAMING = ("name", "title", "snippet")
 
 
