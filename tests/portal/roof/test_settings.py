@@ -181,12 +181,14 @@ def test_it_knows_where_people_find_it(tmp_path: Path, environment: dict[str, st
 
 
 def test_it_hands_the_options_of_a_database_url_on(tmp_path: Path) -> None:
-    url = "postgresql://me:p%40ss@db:6543/sonde?sslmode=require"
+    url = "postgresql://me:p%40ss@db:6543/sonde?sslmode=require&keepalives_idle=60"
     show = "*map(settings.DATABASES['default'].get, ('USER', 'PASSWORD', 'HOST', 'PORT', 'NAME', 'OPTIONS'))"
 
     loaded = load(tmp_path, show, **{**CLUSTER, "DATABASE_URL": url})
 
-    assert loaded.stdout.startswith("me p@ss db 6543 sonde {'sslmode': 'require', ")
+    assert loaded.stdout.startswith("me p@ss db 6543 sonde {")
+    assert "'sslmode': 'require'" in loaded.stdout
+    assert "'keepalives_idle': '60'" in loaded.stdout, "what the operator says comes before our own"
 
 
 def test_it_has_the_certificate_of_the_broker_checked(tmp_path: Path) -> None:
