@@ -40,7 +40,7 @@ def parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
         allow_abbrev=False,
     )
     parser.add_argument(
-        "--quick", action="store_true", help="only what needs no server, browser or process: about two minutes"
+        "--quick", action="store_true", help="only what needs no server, browser or process: two minutes"
     )
     parser.add_argument(
         "--no-browser", action="store_true", help="leave the browser tests out, and say which"
