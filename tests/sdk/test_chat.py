@@ -137,7 +137,7 @@ def test_it_raises_in_the_middle_of_a_stream_that_breaks(by_openai: openai.OpenA
 
 def test_it_stops_paying_attention_when_the_sdk_closes_the_stream(server: RunningServer) -> None:
     key = new_key(server, credits=5)
-    question = "Why? [sandbox:duration=30] [sandbox:pieces=300]"
+    question = "Why do readers leave? [sandbox:duration=30] [sandbox:pieces=300]"
     with client_of(server, key).chat.completions.create(**asking(question), stream=True) as stream:
         for chunk in stream:
             if chunk.choices[0].delta.content:
@@ -150,6 +150,6 @@ def test_it_stops_paying_attention_when_the_sdk_closes_the_stream(server: Runnin
     mine = [
         row
         for row in httpx.get(f"{server.sandbox_url}/_sandbox/web/requests").json()["requests"]
-        if "duration=30" in row["body"]
+        if "Why do readers leave?" in row["body"]
     ]
     assert [row["ending"] for row in mine] == ["left"]
