@@ -33,7 +33,7 @@ MODELS: Mapping[str, tuple[str, bool]] = {
     "sonar-reasoning-pro": ("gpt", True),
 }
 """Sonar's name → id in the catalogue, and whether it thinks."""
-UNHONOURED = (
+WITHOUT_EFFECT = (
     "best_of",
     "country",
     "disable_search",
@@ -56,9 +56,6 @@ UNHONOURED = (
     "return_images",
     "return_related_questions",
     "safe_search",
-    "search_after_date_filter",
-    "search_before_date_filter",
-    "search_domain_filter",
     "search_language_filter",
     "stop",
     "temperature",
@@ -67,7 +64,11 @@ UNHONOURED = (
     "top_p",
     "web_search_options",
 )
-"""Members that a web session has no use for."""
+"""Members of a chat request (perplexity-api §3.2) that mean nothing to whoever answers it here."""
+UNHONOURED = tuple(
+    sorted((*WITHOUT_EFFECT, "search_after_date_filter", "search_before_date_filter", "search_domain_filter"))
+)
+"""With those that a web session has no use for: told in the answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from portal.wire.fields import Fields
+from proxy.protocol.sonar import WITHOUT_EFFECT
 from research.protocol.agent import (
     MOST_IGNORED,
     SEARCH_MODES,
@@ -28,42 +29,8 @@ DEFAULT_EFFORT = "medium"
 LEAST_BUDGET = 1800
 """Seconds that every Sonar-shaped run may take: its clients wait for as long."""
 LONGEST_MODEL = 200
-UNHONOURED = (
-    "best_of",
-    "country",
-    "disable_search",
-    "enable_search_classifier",
-    "frequency_penalty",
-    "image_domain_filter",
-    "image_format_filter",
-    "last_updated_after_filter",
-    "last_updated_before_filter",
-    "latitude",
-    "logprobs",
-    "longitude",
-    "max_tokens",
-    "n",
-    "num_images",
-    "num_search_results",
-    "parallel_tool_calls",
-    "presence_penalty",
-    "response_format",
-    "response_formatting_locale",
-    "return_images",
-    "return_related_questions",
-    "safe_search",
-    "search_language_filter",
-    "stop",
-    "stream",
-    "stream_mode",
-    "temperature",
-    "tool_choice",
-    "top_k",
-    "top_logprobs",
-    "top_p",
-    "web_search_options",
-)
-"""Members of a chat request (§3.2) that mean nothing to a research run: told in the answer."""
+UNHONOURED = tuple(sorted((*WITHOUT_EFFECT, "response_format", "stream", "stream_mode", "tool_choice")))
+"""With those that mean nothing to a research run: told in the answer."""
 
 
 def preset_of(effort: str | None) -> str:
