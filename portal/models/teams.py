@@ -20,7 +20,7 @@ class Team(models.Model):
 
 
 class Membership(models.Model):
-    """A user belongs to one team; a lead may invite people to it."""
+    """A user belongs to one team, or to none; leads of a team say who else does."""
 
     class Role(models.TextChoices):
         MEMBER = "member"
@@ -34,6 +34,7 @@ class Membership(models.Model):
     class Meta:
         app_label = "portal"
         ordering = ("team", "user")
+        indexes = (models.Index(fields=["team", "role", "id"], name="membership_by_team"),)
 
     def __str__(self) -> str:
         return f"{self.user} in {self.team}"
@@ -57,6 +58,13 @@ class Invitation(models.Model):
     class Meta:
         app_label = "portal"
         ordering = ("-created_at",)
+        indexes = (
+            models.Index(
+                fields=["team", "-id"],
+                condition=models.Q(accepted_at__isnull=True),
+                name="invitation_waiting_by_team",
+            ),
+        )
 
     def __str__(self) -> str:
         return f"invitation to {self.team}"
