@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
-from django.db.models import QuerySet
+from django.db.models import F, Q, QuerySet
+from django.utils import timezone
 
 from portal.models.keys import ApiKey
 from portal.models.ledger import LedgerEntry
-from portal.models.teams import Team
+from portal.models.teams import Invitation, Membership, Team
 from portal.models.users import User
 from portal.wire.errors import not_found
 
@@ -36,6 +37,40 @@ def entries_of(user_id: int) -> QuerySet[LedgerEntry]:
 
 def team_of(user_id: int) -> Team | None:
     return Team.objects.filter(memberships__user_id=user_id).first()
+
+
+def members_of(team: Team) -> QuerySet[Membership]:
+    """Leads first, then by how long they have been here."""
+    return Membership.objects.filter(team=team).select_related("user", "team").order_by("role", "pk")
+
+
+def find_member(team: Team | None, pk: int) -> Membership:
+    """Somebody of the team; whoever is in another is answered like an unknown one."""
+    member = members_of(team).filter(pk=pk).first() if team else None
+    if member is None:
+        raise not_found()
+    return member
+
+
+def waiting_invitations() -> QuerySet[Invitation]:
+    """Invitations that can be accepted: not used, not ended, and of somebody who may still invite."""
+    leads = Q(created_by__membership__team=F("team"), created_by__membership__role=Membership.Role.LEAD)
+    waiting = Invitation.objects.filter(accepted_at=None, expires_at__gt=timezone.now())
+    may_invite = Q(created_by__is_active=True) & (leads | Q(created_by__is_staff=True))
+    return waiting.filter(may_invite).select_related("team", "created_by")
+
+
+def invitations_to(team: Team) -> QuerySet[Invitation]:
+    """Those that wait, newest first."""
+    return waiting_invitations().filter(team=team).order_by("-pk")
+
+
+def find_invitation_to(team: Team | None, pk: int) -> Invitation:
+    """One that waits; every other id is answered like an unknown one."""
+    invitation = invitations_to(team).filter(pk=pk).first() if team else None
+    if invitation is None:
+        raise not_found()
+    return invitation
 
 
 def admin_emails(most: int = 3) -> list[str]:

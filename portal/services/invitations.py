@@ -11,13 +11,17 @@ from django.utils.crypto import salted_hmac
 
 from portal.models.teams import Invitation, Membership, Team
 from portal.models.users import User
+from portal.queries import invitations_to, waiting_invitations
 from portal.services import audit
 from portal.services.errors import Invalid
 from portal.services.principal import Principal
+from portal.services.teams import checked_role, hold
 from portal.services.users import checked_email, create_user
-from portal.wire.errors import Forbidden
 
 GOOD_FOR = timedelta(days=14)
+MOST_WAITING = 50
+"""Of one team: all that wait fit on its page."""
+GONE = "this invitation was used before or has ended: ask for a new one"
 
 
 @transaction.atomic
@@ -29,15 +33,14 @@ def create_invitation(
     With an email only that address can be used. Raises Forbidden for whoever neither leads the
     team nor is an admin, and Invalid.
     """
-    if not may_invite(who, team):
-        raise Forbidden("Only a lead of the team or an admin can invite to it.")
-    if role not in Membership.Role.values:
-        raise Invalid(f"{role!r} is no role: choose from {', '.join(Membership.Role.values)}", "role")
+    hold(who, team)
+    if invitations_to(team).count() >= MOST_WAITING:
+        raise Invalid(f"{MOST_WAITING} invitations are waiting: take one back first")
     token = secrets.token_urlsafe(32)
     invitation = Invitation.objects.create(
         email=_free_email(email) if email.strip() else "",
         team=team,
-        role=role,
+        role=checked_role(role),
         digest=_digest(token),
         created_by_id=who.user_id,
         expires_at=timezone.now() + GOOD_FOR,
@@ -46,15 +49,20 @@ def create_invitation(
     return invitation, token
 
 
-def may_invite(who: Principal, team: Team) -> bool:
-    leads = Membership.objects.filter(user_id=who.user_id, team=team, role=Membership.Role.LEAD)
-    return who.is_staff or leads.exists()
+@transaction.atomic
+def revoke_invitation(who: Principal, invitation: Invitation) -> bool:
+    """Its link opens nothing from now on. False when it was used or taken back before. Raises Forbidden."""
+    hold(who, invitation.team)
+    gone, _ = Invitation.objects.filter(pk=invitation.pk, accepted_at=None).delete()
+    if not gone:
+        return False
+    audit.record(who, "invitation.revoked", f"invitation:{invitation.pk}", team=invitation.team.name)
+    return True
 
 
 def find_invitation(token: str) -> Invitation | None:
     """An invitation that can still be accepted."""
-    waiting = Invitation.objects.select_related("team").filter(digest=_digest(token), accepted_at=None)
-    return waiting.filter(expires_at__gt=timezone.now(), created_by__is_active=True).first()
+    return waiting_invitations().filter(digest=_digest(token)).first()
 
 
 @transaction.atomic
@@ -62,7 +70,7 @@ def accept_invitation(token: str, *, email: str, name: str, password: str) -> Us
     """Make the user that the invitation was for; once. Raises Invalid."""
     invitation = find_invitation(token)
     if invitation is None or not _claim(invitation):
-        raise Invalid("this invitation was used before or has ended: ask for a new one")
+        raise Invalid(GONE)
     user = create_user(
         invitation.email or email,
         password=password,
@@ -75,6 +83,23 @@ def accept_invitation(token: str, *, email: str, name: str, password: str) -> Us
     return user
 
 
+@transaction.atomic
+def join_team(who: Principal, token: str) -> Team:
+    """Take somebody who is here already, and in no team, into the invitation's; once. Raises Invalid."""
+    user = User.objects.select_for_update(no_key=True).get(pk=who.user_id)
+    invitation = find_invitation(token)
+    if invitation is None or not _claim(invitation):
+        raise Invalid(GONE)
+    if Membership.objects.filter(user=user).exists():
+        raise Invalid("you are in a team already, and one belongs to one team only")
+    if invitation.email not in ("", user.email):
+        raise Invalid(f"this invitation is for {invitation.email}")
+    Membership.objects.create(user=user, team=invitation.team, role=invitation.role)
+    Invitation.objects.filter(pk=invitation.pk).update(accepted_by=user)
+    audit.record(who, "invitation.accepted", f"invitation:{invitation.pk}", user=user.email)
+    return invitation.team
+
+
 def _claim(invitation: Invitation) -> bool:
     """Only one of those who hold the link comes first."""
     waiting = Invitation.objects.filter(pk=invitation.pk, accepted_at=None)
@@ -83,8 +108,8 @@ def _claim(invitation: Invitation) -> bool:
 
 def _free_email(email: str) -> str:
     email = checked_email(email)
-    if User.objects.filter(email=email).exists():
-        raise Invalid(f"{email} is a user already", "email")
+    if Membership.objects.filter(user__email=email).exists():
+        raise Invalid(f"{email} is in a team already", "email")
     return email
 
 

@@ -5,12 +5,22 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from portal.models.teams import Invitation, Membership
+from portal.models.audit import AuditEntry
+from portal.models.teams import Invitation, Membership, Team
 from portal.models.users import User
+from portal.queries import invitations_to
 from portal.services.errors import Invalid
-from portal.services.invitations import accept_invitation, create_invitation, find_invitation
+from portal.services.invitations import (
+    MOST_WAITING,
+    accept_invitation,
+    create_invitation,
+    find_invitation,
+    join_team,
+    revoke_invitation,
+)
 from portal.services.ledger import balance_of
 from portal.services.principal import principal_of
+from portal.services.teams import set_role
 from portal.services.users import set_active
 from portal.wire.errors import Forbidden
 from tests.portal.people import a_team, all_at_once, an_admin, leads, somebody, the_clock_at
@@ -115,3 +125,94 @@ def test_it_keeps_no_token() -> None:
     invitation, token = create_invitation(an_admin(), a_team())
 
     assert token not in str(Invitation.objects.filter(pk=invitation.pk).values().get())
+
+
+def test_it_ends_when_its_maker_may_invite_no_longer() -> None:
+    lead = somebody(team=a_team())
+    membership = Membership.objects.get(user=lead)
+    _, token = create_invitation(leads(lead), membership.team)
+
+    set_role(an_admin(), membership, "member")
+
+    assert find_invitation(token) is None
+    with pytest.raises(Invalid, match="used before or has ended"):
+        accept(token)
+
+
+def test_it_ends_when_it_is_taken_back() -> None:
+    lead = leads(somebody(team=a_team()))
+    invitation, token = create_invitation(lead, Membership.objects.get(user_id=lead.user_id).team)
+
+    with pytest.raises(Forbidden):
+        revoke_invitation(leads(somebody(team=a_team())), invitation)
+    assert revoke_invitation(lead, invitation)
+
+    assert find_invitation(token) is None
+    assert not revoke_invitation(lead, invitation)
+    assert AuditEntry.objects.latest("pk").action == "invitation.revoked"
+
+
+def test_it_cannot_be_taken_back_after_it_was_used() -> None:
+    admin = an_admin()
+    invitation, token = create_invitation(admin, a_team())
+    accept(token)
+
+    assert not revoke_invitation(admin, invitation)
+    assert Invitation.objects.exists()
+
+
+def test_it_waits_in_no_larger_number_than_a_page_shows() -> None:
+    admin, team = an_admin(), a_team()
+    made = [create_invitation(admin, team)[0] for _ in range(MOST_WAITING)]
+
+    with pytest.raises(Invalid, match="take one back first"):
+        create_invitation(admin, team)
+    assert [row.pk for row in invitations_to(team)] == [row.pk for row in reversed(made)]
+
+    revoke_invitation(admin, made[0])
+    create_invitation(admin, team)
+
+
+def test_it_takes_in_somebody_who_is_here_and_in_no_team() -> None:
+    team, loner = a_team(pool=50), out_of_every_team()
+    _, token = create_invitation(an_admin(), team, email=loner.email, role="lead")
+
+    assert join_team(principal_of(loner), token) == team
+
+    membership = Membership.objects.get(user=loner)
+    assert (membership.team, membership.role) == (team, "lead")
+    assert balance_of(loner.pk).pool == 50
+    assert Invitation.objects.get().accepted_by == loner
+
+
+def test_it_takes_nobody_out_of_their_team() -> None:
+    _, token = create_invitation(an_admin(), a_team())
+
+    with pytest.raises(Invalid, match="one team only"):
+        join_team(principal_of(somebody()), token)
+
+    assert find_invitation(token) is not None
+
+
+def test_it_takes_in_only_whom_it_was_bound_to() -> None:
+    _, token = create_invitation(an_admin(), a_team(), email="ada@example.org")
+
+    with pytest.raises(Invalid, match="is for ada@example.org"):
+        join_team(principal_of(out_of_every_team()), token)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_it_takes_somebody_into_one_team_when_they_follow_two_links_at_once() -> None:
+    admin, loner = an_admin(), out_of_every_team()
+    tokens = [create_invitation(admin, a_team())[1] for _ in range(2)]
+
+    outcomes = all_at_once(2, lambda place: join_team(principal_of(loner), tokens[place]))
+
+    assert {type(outcome) for outcome in outcomes} == {Team, Invalid}
+    assert Membership.objects.filter(user=loner).count() == 1
+
+
+def out_of_every_team() -> User:
+    loner = somebody()
+    Membership.objects.filter(user=loner).delete()
+    return loner
