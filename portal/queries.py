@@ -44,9 +44,9 @@ def members_of(team: Team) -> QuerySet[Membership]:
     return Membership.objects.filter(team=team).select_related("user", "team").order_by("role", "pk")
 
 
-def find_member(team: Team | None, pk: int) -> Membership:
+def find_member(team: Team, pk: int) -> Membership:
     """Somebody of the team; whoever is in another is answered like an unknown one."""
-    member = members_of(team).filter(pk=pk).first() if team else None
+    member = members_of(team).filter(pk=pk).first()
     if member is None:
         raise not_found()
     return member
@@ -65,9 +65,9 @@ def invitations_to(team: Team) -> QuerySet[Invitation]:
     return waiting_invitations().filter(team=team).order_by("-pk")
 
 
-def find_invitation_to(team: Team | None, pk: int) -> Invitation:
+def find_invitation_to(team: Team, pk: int) -> Invitation:
     """One that waits; every other id is answered like an unknown one."""
-    invitation = invitations_to(team).filter(pk=pk).first() if team else None
+    invitation = invitations_to(team).filter(pk=pk).first()
     if invitation is None:
         raise not_found()
     return invitation

@@ -6,13 +6,15 @@ from collections.abc import Callable
 from functools import wraps
 
 from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponseBase
 from django.views.decorators.cache import never_cache
 
 from portal.api.auth import client_address
 from portal.models.users import User
+from portal.services.errors import Invalid
 from portal.services.principal import Principal, principal_of
-from portal.wire.errors import NotFound
+from portal.wire.errors import Forbidden, NotFound
 
 
 def principal(request: HttpRequest) -> Principal:
@@ -34,5 +36,13 @@ def page(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBas
             return view(request, *args, **kwargs)
         except NotFound:
             raise Http404 from None
+        except Forbidden:
+            raise PermissionDenied from None
 
     return shown
+
+
+def sentence(problem: Invalid) -> str:
+    """What went wrong, as it stands on a page."""
+    text = str(problem)
+    return text[:1].upper() + text[1:]

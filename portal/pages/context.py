@@ -27,6 +27,7 @@ NAVIGATION = (
     Place("chat", "Chat", ("conversation",)),
     Place("keys", "Keys", ("key-rotate", "key-revoke")),
     Place("connect", "Connect"),
+    Place("team", "Team"),
 )
 
 

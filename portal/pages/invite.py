@@ -1,7 +1,10 @@
-"""The page behind an invitation's link: choose a password, and be in."""
+"""The page behind an invitation's link: choose a password, and be in.
+
+Somebody who is logged in and in no team joins with a click; nobody leaves a team this way."""
 
 from __future__ import annotations
 
+from django.contrib import messages
 from django.contrib.auth import login
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -10,8 +13,10 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
 
 from portal.models.teams import Invitation
+from portal.pages.base import principal
+from portal.queries import team_of
 from portal.services.errors import Invalid
-from portal.services.invitations import accept_invitation, find_invitation
+from portal.services.invitations import accept_invitation, find_invitation, join_team
 
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 
@@ -26,6 +31,8 @@ def invite(request: HttpRequest, token: str) -> HttpResponse:
         return render(request, "portal/invite.html", status=404)
     if request.method != "POST":
         return _show(request, invitation)
+    if request.user.is_authenticated:
+        return _join(request, invitation, token)
     try:
         user = accept_invitation(
             token,
@@ -39,8 +46,18 @@ def invite(request: HttpRequest, token: str) -> HttpResponse:
     return redirect("/")
 
 
+def _join(request: HttpRequest, invitation: Invitation, token: str) -> HttpResponse:
+    try:
+        team = join_team(principal(request), token)
+    except Invalid as problem:
+        return _show(request, invitation, problem)
+    messages.success(request, f"You are in {team.name} now.")
+    return redirect("team")
+
+
 def _show(request: HttpRequest, invitation: Invitation, problem: Invalid | None = None) -> HttpResponse:
     context = {
+        "own": team_of(request.user.pk) if request.user.is_authenticated else None,
         "invitation": invitation,
         "email": invitation.email or request.POST.get("email", ""),
         "name": request.POST.get("name", ""),

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from portal.models.keys import ApiKey, Scope
 from portal.models.users import User
-from portal.pages.base import page, principal
+from portal.pages.base import page, principal, sentence
 from portal.queries import find_key, keys_of
 from portal.services.errors import Invalid
 from portal.services.keys import DEFAULT_SCOPES, create_key, revoke_key, rotate_key
@@ -63,7 +63,7 @@ def rotate(request: HttpRequest, public_id: str) -> HttpResponseBase:
     try:
         key, token = rotate_key(find_key(who.user_id, public_id), actor=who)
     except Invalid as problem:
-        messages.error(request, _sentence(problem))
+        messages.error(request, sentence(problem))
         return redirect("keys")
     return _show(request, new=NewKey(key, token, rotated=True))
 
@@ -119,11 +119,6 @@ def _amount(form: QueryDict, field: str) -> Decimal | None:
     return amount
 
 
-def _sentence(problem: Invalid) -> str:
-    text = str(problem)
-    return text[:1].upper() + text[1:]
-
-
 def _show(request: HttpRequest, *, new: NewKey | None = None, problem: Invalid | None = None) -> HttpResponse:
     user = _user(request)
     rows = _page(user, request.GET.get("after"))
@@ -137,7 +132,7 @@ def _show(request: HttpRequest, *, new: NewKey | None = None, problem: Invalid |
         "form": form,
         "lives": LIVES,
         "scopes": _scopes(user, form.getlist("scopes") if problem else DEFAULT_SCOPES),
-        "errors": {problem.field or "form": _sentence(problem)} if problem else {},
+        "errors": {problem.field or "form": sentence(problem)} if problem else {},
     }
     return render(request, "portal/keys.html", context, status=400 if problem else 200)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from portal.pages import connect, invite, keys
+from portal.pages import connect, invite, keys, team
 
 urlpatterns = [
     path("connect", connect.connect, name="connect"),
@@ -13,4 +13,8 @@ urlpatterns = [
     path("keys", keys.keys, name="keys"),
     path("keys/<str:public_id>/rotate", keys.rotate, name="key-rotate"),
     path("keys/<str:public_id>/revoke", keys.revoke, name="key-revoke"),
+    path("team", team.team, name="team"),
+    path("team/members/<int:member>/role", team.change_role, name="member-role"),
+    path("team/members/<int:member>/remove", team.remove, name="member-remove"),
+    path("team/invitations/<int:invitation>/revoke", team.revoke, name="invitation-revoke"),
 ]

@@ -4,10 +4,11 @@ import pytest
 from django.contrib.auth import get_user
 from django.test import Client, RequestFactory
 
+from portal.models.teams import Membership
 from portal.models.users import User
 from portal.pages.account import AccountAdapter
 from portal.services.invitations import create_invitation
-from tests.portal.people import a_team, an_admin
+from tests.portal.people import a_team, an_admin, somebody
 
 pytestmark = pytest.mark.django_db
 
@@ -80,3 +81,30 @@ def test_it_is_never_kept_in_a_cache(client: Client) -> None:
 
 def test_it_opens_no_other_way_of_signing_up(rf: RequestFactory) -> None:
     assert not AccountAdapter().is_open_for_signup(rf.get("/accounts/signup/"))
+
+
+def test_it_takes_in_somebody_who_is_logged_in_and_in_no_team(client: Client) -> None:
+    loner, link = somebody(), a_link()
+    client.force_login(loner, backend="django.contrib.auth.backends.ModelBackend")
+    in_a_team = client.get(link).text
+    Membership.objects.filter(user=loner).delete()
+
+    assert "one belongs to one team" in in_a_team
+    assert "<form" not in in_a_team
+    assert f"You are logged in as {loner.email}" in client.get(link).text
+    answer = client.post(link, follow=True)
+
+    assert answer.redirect_chain == [("/team", 302)]
+    assert f"You are in {Membership.objects.get(user=loner).team} now" in answer.text
+
+
+def test_it_says_why_somebody_who_is_logged_in_cannot_join(client: Client) -> None:
+    somebody_else = a_link("ada@example.org")
+    loner = somebody()
+    Membership.objects.filter(user=loner).delete()
+    client.force_login(loner, backend="django.contrib.auth.backends.ModelBackend")
+
+    answer = client.post(somebody_else)
+
+    assert answer.status_code == 400
+    assert "This invitation is for ada@example.org" in answer.text

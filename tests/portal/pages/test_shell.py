@@ -14,7 +14,7 @@ from portal.models.users import User
 from tests.portal.people import somebody
 
 pytestmark = pytest.mark.django_db
-PAGES = ("/", "/runs", "/chat", "/keys", "/connect", "/account/password/change/")
+PAGES = ("/", "/runs", "/chat", "/keys", "/connect", "/team", "/account/password/change/")
 OPEN_PAGES = ("/account/login/", "/account/password/reset/", "/account/signup/", "/invite/nothing")
 
 
@@ -46,7 +46,7 @@ def test_it_is_strict_about_where_things_come_from(client: Client, path: str) ->
 def test_it_marks_the_place_one_is_at(client: Client, path: str) -> None:
     page = client.get(path).text
 
-    assert page.count('aria-current="page"') == (path in ("/", "/runs", "/chat", "/keys", "/connect"))
+    assert page.count('aria-current="page"') == (path in PAGES[:-1])
     assert '<html lang="en">' in page
     assert page.count("<main") == page.count("<h1") == 1
 
