@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
 from proxy.models.responses import ChatResponse
@@ -48,10 +48,22 @@ class StoredFile(models.Model):
             models.Index(fields=["expires_at"], condition=Q(expires_at__isnull=False), name="file_expiring"),
             models.Index(fields=["touched_at"], condition=Q(ready=False), name="file_on_its_way"),
             models.Index(fields=["touched_at"], condition=Q(kept=True), name="file_kept"),
+            # With the sizes, so that what somebody keeps is summed up without its rows.
+            models.Index(
+                fields=["user", "touched_at", "size"], condition=Q(kept=True), name="file_kept_by_user"
+            ),
         )
 
     def __str__(self) -> str:
         return self.filename
+
+    @staticmethod
+    def held_by_none() -> Q:
+        """That nothing which was kept needs it."""
+        of_this = {"file": OuterRef("pk")}
+        return ~Exists(ResponseAttachment.objects.filter(**of_this)) & ~Exists(
+            ResearchAttachment.objects.filter(**of_this)
+        )
 
 
 class FilePiece(models.Model):
@@ -66,22 +78,30 @@ class FilePiece(models.Model):
         constraints = (models.UniqueConstraint(fields=["file", "number"], name="file_piece_once"),)
 
 
-class ResponseAttachment(models.Model):
-    """What a stored response has attached, its history included, so that a next one goes on with it.
+class Attached(models.Model):
+    """One attachment that is kept with what it belongs to.
 
     Its bytes are `file`'s, or are fetched from `url`. With neither they are gone: deleted by their
     owner, or pushed out by newer ones.
     """
 
-    response = models.ForeignKey(ChatResponse, on_delete=models.CASCADE, related_name="+", db_index=False)
     position = models.PositiveSmallIntegerField()
     name = models.CharField(max_length=255)
     content_type = models.CharField(max_length=100, blank=True)
+    url = models.CharField(max_length=2048, blank=True)
+    file = models.ForeignKey(StoredFile, null=True, on_delete=models.SET_NULL, related_name="+")
+
+    class Meta:
+        abstract = True
+
+
+class ResponseAttachment(Attached):
+    """What a stored response has attached, its history included, so that a next one goes on with it."""
+
+    response = models.ForeignKey(ChatResponse, on_delete=models.CASCADE, related_name="+", db_index=False)
     fingerprint = models.CharField(max_length=64)
     is_new = models.BooleanField()
     """It came with the question itself."""
-    url = models.CharField(max_length=2048, blank=True)
-    file = models.ForeignKey(StoredFile, null=True, on_delete=models.SET_NULL, related_name="+")
 
     class Meta:
         app_label = "proxy"
@@ -89,3 +109,19 @@ class ResponseAttachment(models.Model):
         constraints = (
             models.UniqueConstraint(fields=["response", "position"], name="response_attachment_once"),
         )
+
+
+class ResearchAttachment(Attached):
+    """What is attached to a research question, for as long as its run is kept.
+
+    `key` is the caller's own name for the question, as `DeepResearch` has it.
+    """
+
+    key = models.UUIDField()
+    is_picture = models.BooleanField()
+    """As its sender calls it: of an address that was not fetched yet nothing else is known."""
+
+    class Meta:
+        app_label = "proxy"
+        ordering = ("position",)
+        constraints = (models.UniqueConstraint(fields=["key", "position"], name="research_attachment_once"),)

@@ -6,7 +6,8 @@ in the question, to the thread's key, to logs and rows, is a name and a digest.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from uuid import UUID
 
@@ -19,7 +20,8 @@ from proxy.protocol.chat import ChatRequest
 from proxy.protocol.chat_messages import Attachment, ChatMessage, shown_name
 from proxy.protocol.conversation import Conversation
 from proxy.protocol.files import parse_file_id
-from proxy.services.files import keep_bytes, read_piece, visible_files
+from proxy.services.files import read_piece, visible_files
+from proxy.services.kept_files import drop_kept, gone, hold, keep_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +83,30 @@ def enclose(who: Principal, request: ChatRequest, inherited: Sequence[Enclosure]
     return Enclosed(replace(request, messages=tuple(messages), bridge=bridge), tuple(enclosures))
 
 
-def keep_attached(response_id: UUID, user_id: int, enclosures: Sequence[Enclosure]) -> None:
-    """In the transaction that makes a stored response: a worker may answer it, another may continue it."""
+def keep_inline(user_id: int, enclosures: Sequence[Enclosure]) -> tuple[Enclosure, ...]:
+    """Before the transaction that makes what holds them. Raises TooLarge where there is no room."""
+    kept: list[Enclosure] = []
+    with dropped_on_failure(kept):
+        kept.extend(_with_file(user_id, one) for one in enclosures)
+    return tuple(kept)
+
+
+@contextmanager
+def dropped_on_failure(enclosures: Sequence[Enclosure]) -> Iterator[None]:
+    """What was kept for something that then was not made is deleted at once."""
+    try:
+        yield
+    except Exception:
+        drop_kept([one.file_id for one in enclosures if one.content is not None and one.file_id])
+        raise
+
+
+def hold_attached(response_id: UUID, enclosures: Sequence[Enclosure]) -> None:
+    """In the transaction that makes a stored response: a worker may answer it, another may continue it.
+    Raises BadRequest when one of them has gone meanwhile."""
+    if not enclosures:
+        return
+    hold([one.file_id for one in enclosures if one.file_id])
     rows = [
         ResponseAttachment(
             response_id=response_id,
@@ -92,7 +116,7 @@ def keep_attached(response_id: UUID, user_id: int, enclosures: Sequence[Enclosur
             fingerprint=one.fingerprint,
             is_new=one.is_new,
             url=one.url,
-            file_id=_kept(user_id, one),
+            file_id=one.file_id,
         )
         for position, one in enumerate(enclosures)
     ]
@@ -118,19 +142,15 @@ def attached_of(response_id: UUID) -> tuple[Enclosure, ...]:
     )
 
 
-def gone() -> BadRequest:
-    return BadRequest("An attachment is no longer kept here: attach it again.", param="input")
-
-
 def _as_history(inherited: Sequence[Enclosure]) -> tuple[Enclosure, ...]:
     return tuple(replace(one, is_new=False) for one in inherited)
 
 
-def _kept(user_id: int, one: Enclosure) -> UUID | None:
-    """The file that has its bytes; None while they are still to be fetched."""
+def _with_file(user_id: int, one: Enclosure) -> Enclosure:
+    """With the file that has its bytes, but for those that are still to be fetched."""
     if one.file_id is not None or one.content is None:
-        return one.file_id
-    return keep_bytes(user_id, one.name[:255], one.content_type, one.content).pk
+        return one
+    return replace(one, file_id=keep_bytes(user_id, one.name[:255], one.content_type, one.content))
 
 
 def _stored(who: Principal, attachments: Sequence[Attachment]) -> dict[str, StoredFile]:

@@ -14,9 +14,10 @@ from portal.http import Guard
 from portal.services.spool import Spool
 from proxy.protocol import attachments as rules
 from proxy.protocol.delta import Fault
-from proxy.services.attachments import Enclosure, gone
+from proxy.services.attachments import Enclosure
 from proxy.services.chat import ChatPlan
 from proxy.services.files import read_file
+from proxy.services.kept_files import gone
 from proxy.services.rotation import renewed
 from proxy.services.threads import in_thread
 from proxy.upstream.attachments import Parcel, deliver

@@ -13,8 +13,8 @@ from proxy.models.files import StoredFile
 from proxy.protocol import attachments as rules
 from proxy.protocol.delta import Fault
 from proxy.protocol.files import parse_file_id
-from proxy.services.attachments import gone
 from proxy.services.files import read_file, read_piece, visible_files
+from proxy.services.kept_files import gone
 from proxy.services.rotation import renewed
 from proxy.services.threads import in_thread
 from proxy.upstream.attachments import Parcel, deliver

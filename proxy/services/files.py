@@ -7,7 +7,6 @@ that comes, leaves a file that is not `ready`: it is there for nobody, and tidie
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -15,15 +14,14 @@ from uuid import UUID, uuid4
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Exists, F, OuterRef, Q, QuerySet, Sum
+from django.db.models import F, Q, QuerySet, Sum
 from django.utils import timezone
 
 from portal.services import audit
 from portal.services.principal import Principal
-from portal.services.spool import Spool
 from portal.wire.errors import TooLarge, Unavailable
 from proxy.models.accounts import Duty
-from proxy.models.files import FilePiece, ResponseAttachment, StoredFile
+from proxy.models.files import FilePiece, StoredFile
 from proxy.protocol.file_form import FRAMING, FileWish
 from proxy.protocol.files import FileView, Listing, no_such_cursor, no_such_file
 
@@ -56,7 +54,7 @@ class Upload:
         """The next `PIECE` bytes, or the last ones. Raises TooLarge when there is no room for them, and
         Unavailable when the upload was given up meanwhile."""
         with transaction.atomic():
-            _lock()
+            lock_room()
             _check_room(self.who, len(data))
             if not self.pieces:
                 _check_count(self.who)
@@ -146,36 +144,14 @@ def visible_files(who: Principal) -> QuerySet[StoredFile]:
     return StoredFile.objects.filter(alive, user_id=who.user_id, ready=True, kept=False)
 
 
-def keep_bytes(user_id: int, name: str, content_type: str, content: Spool) -> StoredFile:
-    """A file that no list shows, in the caller's transaction. For its room the oldest of its kind go.
-
-    Raises TooLarge where it would find no room even so.
-    """
-    if content.size > min(settings.FILES_USER_MIB, settings.FILES_TOTAL_MIB) * MIB:
-        told = "There is no room to keep what is attached: send store as false, or attach less."
-        raise TooLarge(told, param="input")
-    _lock()
-    kept = StoredFile.objects.filter(kept=True).order_by("touched_at")
-    _make_room(kept.filter(user_id=user_id), settings.FILES_USER_MIB * MIB - content.size)
-    _make_room(kept, settings.FILES_TOTAL_MIB * MIB - content.size)
-    file = StoredFile.objects.create(
-        user_id=user_id, filename=name, content_type=content_type, size=content.size, ready=True, kept=True
-    )
-    stream = content.open()
-    for number in range(math.ceil(content.size / PIECE)):
-        FilePiece.objects.create(file=file, number=number, data=stream.read(PIECE))
-    return file
-
-
 def tidy_files() -> int:
     """Delete what has expired, what RETENTION_DAYS no longer keep, and uploads that nobody goes on with.
     Returns how many that were."""
     now, total = timezone.now(), 0
-    is_of_none = ~Exists(ResponseAttachment.objects.filter(file=OuterRef("pk")))
     past = [
         Q(expires_at__lte=now),
         Q(ready=False, touched_at__lt=now - PATIENCE),
-        Q(is_of_none, kept=True, touched_at__lt=now - PATIENCE),
+        Q(StoredFile.held_by_none(), kept=True, touched_at__lt=now - PATIENCE),
     ]
     if settings.RETENTION_DAYS:
         past.append(Q(kept=False, created_at__lt=now - timedelta(days=settings.RETENTION_DAYS)))
@@ -204,22 +180,11 @@ def _beyond(last: StoredFile, *, newer: bool) -> Q:
     return Q(created_at__lt=last.created_at) | Q(created_at=last.created_at, pk__lt=last.pk)
 
 
-def _lock() -> None:
+def lock_room() -> None:
     """Whoever adds bytes is alone with that until the end of the transaction: limits are exact."""
     if not Duty.objects.filter(pk=LOCK).update(due_at=timezone.now()):
         Duty.objects.get_or_create(name=LOCK, defaults={"due_at": timezone.now()})
         Duty.objects.filter(pk=LOCK).update(due_at=timezone.now())
-
-
-def _make_room(kept: QuerySet[StoredFile], at_most: int) -> None:
-    """Delete the oldest of `kept` until the others have no more than `at_most` bytes."""
-    sizes = list(kept.values_list("pk", "size"))
-    used = sum(size for _, size in sizes)
-    for identity, size in sizes:
-        if used <= at_most:
-            break
-        StoredFile.objects.filter(pk=identity).delete()
-        used -= size
 
 
 def _check_room(who: Principal, more: int) -> None:

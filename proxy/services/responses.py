@@ -32,7 +32,7 @@ from proxy.protocol.responses import ResponsesRequest
 from proxy.protocol.responses_stream import ResponseStream
 from proxy.queries import find_response
 from proxy.services import conversations
-from proxy.services.attachments import keep_attached
+from proxy.services.attachments import dropped_on_failure, hold_attached, keep_inline
 from proxy.services.chat import Busy, ChatPlan, Question, judge_of, open_turn, prepare_chat, queue_turn
 from proxy.services.response_history import History, history_for
 from proxy.services.response_making import Making
@@ -72,13 +72,14 @@ class Opened:
 
 def open_response(who: Principal, request: ResponsesRequest) -> Opened:
     """Raises BadRequest, NotFound, RateLimited, Unavailable; nothing is kept then."""
-    asked = _prepare(who, request, DOOR)
+    asked = _with_attached(_prepare(who, request, DOOR))
     take = partial(_open, asked)
     plan: ChatPlan | None
-    try:
-        plan = take()
-    except Busy:
-        plan = None
+    with dropped_on_failure(asked.question.enclosures):
+        try:
+            plan = take()
+        except Busy:
+            plan = None
     making = Making(
         asked.question,
         asked.stream,
@@ -97,8 +98,8 @@ class Queued:
 
 def queue_response(who: Principal, request: ResponsesRequest) -> Queued:
     """A response that a worker will make. Raises what `open_response` raises."""
-    asked = _prepare(who, request, BACKGROUND)
-    with transaction.atomic():
+    asked = _with_attached(_prepare(who, request, BACKGROUND))
+    with dropped_on_failure(asked.question.enclosures), transaction.atomic():
         queue_turn(asked.question)
         row = _insert(asked, "queued", prepared_of(asked.question, request))
         write_events(row.pk, asked.stream.open(queued=True))
@@ -197,6 +198,14 @@ def _prepare(who: Principal, request: ResponsesRequest, door: str) -> Asked:
     return Asked(who, request, history, question, head)
 
 
+def _with_attached(asked: Asked) -> Asked:
+    """The bytes of a stored one are written before anything is locked that others wait for."""
+    if not asked.request.store:
+        return asked
+    kept = keep_inline(asked.who.user_id, asked.question.enclosures)
+    return replace(asked, question=replace(asked.question, enclosures=kept))
+
+
 def _echo(request: ResponsesRequest, history: History) -> Mapping[str, Any]:
     """Definitions that were left out are those of the response before; nothing may be called then."""
     if request.functions:
@@ -231,7 +240,7 @@ def _insert(asked: Asked, status: Status, prepared: dict[str, Any] | None = None
         created_at=question.asked_at,
     )
     row.save(force_insert=True)
-    keep_attached(row.pk, who.user_id, question.enclosures)
+    hold_attached(row.pk, question.enclosures)
     return row
 
 

@@ -10,7 +10,7 @@ from portal.services.spool import Spool
 from portal.wire.errors import BadRequest
 from proxy.models.files import StoredFile
 from proxy.protocol.files import file_id
-from proxy.services.files import keep_bytes
+from proxy.services.kept_files import keep_bytes
 from research.protocol.outcome import Options
 from research.protocol.states import State
 from tests.proxy.accounts import account
@@ -31,8 +31,8 @@ def who(sandbox: SandboxServer, settings: Settings) -> Principal:
 
 def a_file(who: Principal, name: str = "moon.png", content: bytes = PNG, kind: str = "image/png") -> str:
     stored = keep_bytes(who.user_id, name, kind, Spool(content))
-    StoredFile.objects.filter(pk=stored.pk).update(kept=False)
-    return file_id(stored.pk)
+    StoredFile.objects.filter(pk=stored).update(kept=False)
+    return file_id(stored)
 
 
 def options(*files: str) -> Options:
