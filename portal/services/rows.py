@@ -26,7 +26,7 @@ from django.db.models import (
     UUIDField,
 )
 
-AS_THEY_ARE = (CharField, TextField, BooleanField, ForeignKey)
+AS_THEY_ARE = (CharField, TextField, BooleanField)
 """Fields that store the values that we put into them; others are asked."""
 ON_POSTGRESQL_TOO = (IntegerField, DateTimeField, UUIDField)
 Row = TypeVar("Row", bound=Model)
@@ -191,6 +191,8 @@ def _field(model: type[Model], name: str) -> Field[Any, Any]:
 
 @cache
 def _writer(field: Field[Any, Any]) -> Callable[[Any], Any]:
+    if isinstance(field, ForeignKey):
+        return _writer(field.target_field)
     plain = AS_THEY_ARE + ON_POSTGRESQL_TOO * (connection.vendor == "postgresql")
     has_a_way_of_its_own = hasattr(field, "from_db_value")
     if isinstance(field, plain) and not has_a_way_of_its_own:

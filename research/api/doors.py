@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 from uuid import UUID
 
-from portal.api.lean import Answer, Call, KeyRoute, Reply, answer_json
+from portal.api.lean import Answer, Call, KeyRoute, Reply, SwiftRoute, answer_json
 from portal.api.paging import limit_of
 from portal.api.replay import WHOLE, starting_after
 from portal.api.streaming import Stream
@@ -23,7 +23,7 @@ from portal.wire.fields import Fields, fields_of
 from portal.wire.ids import parse_response_id
 from proxy.protocol.response_object import deleted
 from proxy.protocol.responses_stream import interrupted
-from research.models.runs import Door
+from research.api.starting import fields_in, read_soon, start
 from research.protocol.agent import parse_run_request
 from research.protocol.answer import (
     RunView,
@@ -37,23 +37,22 @@ from research.queries import find_run, list_runs
 from research.services.cancel import cancel_run
 from research.services.delete import delete_run
 from research.services.run_tail import events_written, tail
-from research.services.start import start_run
 from research.services.views import summary_of, view_of
 
 RESEARCH = Scope.RESEARCH.value
 _news = News(events_written, run_in_database)
 
 
-def create(call: Call, who: Principal) -> Reply:
-    return create_of(fields_of(call.json()), call, who)
+async def create(call: Call, who: Principal) -> Reply:
+    return await create_of(await fields_in(call), call, who)
 
 
-def create_of(body: Fields, call: Call, who: Principal) -> Reply:
+async def create_of(body: Fields, call: Call, who: Principal) -> Reply:
     """A run: told at once as queued, or as a stream of all that happens to it."""
     streams = body.flag("stream")
-    request = parse_run_request(body, call.headers)
+    request = await read_soon(call, partial(parse_run_request, body, call.headers))
     try:
-        started = start_run(who, request, Door.REST)
+        started = await start(call, who, request)
     except BadRequest as problem:
         if problem.param == "preset" and body.given("effort"):
             problem.param = "effort"  # the name under which the caller gave it
@@ -120,7 +119,7 @@ def _streamed(view: RunView, *, after: int = WHOLE, headers: Mapping[str, str] |
 
 
 routes = (
-    KeyRoute("POST", "/v1/agent", RESEARCH, create),
+    SwiftRoute("POST", "/v1/agent", RESEARCH, create),
     KeyRoute("GET", "/v1/agent", RESEARCH, list_all),
     KeyRoute("GET", "/v1/agent/{id}", RESEARCH, retrieve),
     KeyRoute("POST", "/v1/agent/{id}/cancel", RESEARCH, cancel_on_agent),

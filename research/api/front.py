@@ -8,10 +8,12 @@ that none is taken for an id.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from portal.api.auth import require_scope
-from portal.api.lean import Answer, Call, KeyRoute, Reply, answer_json
+from portal.api.lean import Answer, Call, KeyRoute, Reply, SwiftRoute, answer_json
 from portal.api.paging import is_backwards, limit_of
+from portal.api.threads import run_in_database
 from portal.models.keys import Scope
 from portal.services.principal import Principal
 from portal.wire.errors import BadRequest, Forbidden, NotFound, not_found
@@ -21,6 +23,7 @@ from proxy.api.chat import LARGEST_REQUEST
 from proxy.protocol.response_input import count_input_tokens
 from proxy.protocol.response_object import item_id, list_page
 from research.api import doors
+from research.api.starting import fields_in
 from research.models.runs import Run
 from research.protocol.route import engine_of
 from research.queries import find_run
@@ -31,12 +34,12 @@ EITHER = ""
 ByKey = Callable[[Call, Principal], Reply]
 
 
-def create(call: Call, who: Principal) -> Reply:
-    body = fields_of(call.json())
+async def create(call: Call, who: Principal) -> Reply:
+    body = await fields_in(call)
     if engine_of(body) == "chat":
-        return chat.create(body, who)
+        return await run_in_database(partial(chat.create, body, who))
     require_scope(who, RESEARCH)
-    return doors.create_of(body, call, who)
+    return await doors.create_of(body, call, who)
 
 
 def either(by_research: ByKey, by_chat: ByKey) -> ByKey:
@@ -99,7 +102,7 @@ def _require_either(who: Principal) -> None:
 
 
 routes = (
-    KeyRoute("POST", "/v1/responses", EITHER, create, LARGEST_REQUEST),
+    SwiftRoute("POST", "/v1/responses", EITHER, create, LARGEST_REQUEST),
     KeyRoute("POST", "/v1/responses/compact", EITHER, compact),
     KeyRoute("POST", "/v1/responses/input_tokens", EITHER, count_tokens),
     KeyRoute("GET", "/v1/responses/{id}", EITHER, either(doors.retrieve, chat.retrieve)),

@@ -7,27 +7,27 @@ gateway's (`portal.wire.gateway`). There is no cancel and no delete here (perple
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
-from portal.api.lean import Answer, Call, KeyRoute, answer_json
+from portal.api.lean import Answer, Call, KeyRoute, SwiftRoute, answer_json
 from portal.api.paging import limit_of
 from portal.models.keys import Scope
 from portal.services.principal import Principal
 from portal.wire.errors import BadRequest, NotFound
-from portal.wire.fields import fields_of
 from portal.wire.ids import parse_response_id
-from research.models.runs import Door
+from research.api.starting import fields_in, read_soon, start
 from research.protocol.answer import RunView, as_started, poll_again_after
 from research.protocol.sonar import parse_job
 from research.protocol.sonar_answer import build_job, build_jobs
 from research.queries import Page, find_run, list_runs
-from research.services.start import start_run
 from research.services.views import summary_of, view_of
 
 
-def create(call: Call, who: Principal) -> Answer:
-    request = parse_job(fields_of(call.json()), call.headers)
+async def create(call: Call, who: Principal) -> Answer:
+    body = await fields_in(call)
+    request = await read_soon(call, partial(parse_job, body, call.headers))
     try:
-        started = start_run(who, request, Door.REST)
+        started = await start(call, who, request)
     except BadRequest as problem:
         if problem.param == "preset":
             problem.param = "request.reasoning_effort"  # what the caller chose it by
@@ -68,11 +68,11 @@ def _page(call: Call, who: Principal) -> Page:
 
 RESEARCH = Scope.RESEARCH.value
 routes = tuple(
-    KeyRoute(method, path, RESEARCH, door)
+    route
     for family in ("/v1/async/sonar", "/async/chat/completions")
-    for method, path, door in (
-        ("POST", family, create),
-        ("GET", family, list_all),
-        ("GET", f"{family}/{{id}}", retrieve),
+    for route in (
+        SwiftRoute("POST", family, RESEARCH, create),
+        KeyRoute("GET", family, RESEARCH, list_all),
+        KeyRoute("GET", f"{family}/{{id}}", RESEARCH, retrieve),
     )
 )

@@ -142,11 +142,21 @@ def log(run: Run, state: State, events: Sequence[Event]) -> None:
 
 def append(run: Run, state: State, events: Sequence[Event], last: int) -> None:
     """Append events that end at number `last`, which nobody else can have."""
+    RunEvent.objects.bulk_create(rows_of(run, events, last))
+    tell(run, state, last)
+
+
+def rows_of(run: Run, events: Sequence[Event], last: int) -> list[RunEvent]:
+    """Such events as rows, to be written by the caller."""
     first = last - len(events) + 1
-    RunEvent.objects.bulk_create(
+    return [
         RunEvent(run_id=run.pk, seq=first + place, kind=event.kind, data=event.data)
         for place, event in enumerate(events)
-    )
+    ]
+
+
+def tell(run: Run, state: State, last: int) -> None:
+    """Tell the browsers of event `last` once it is committed."""
     publish_after_commit(
         run.user_id, {"type": "run", "id": run.public_id, "seq": last, "state": PUBLIC[state]}
     )

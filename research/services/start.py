@@ -6,6 +6,7 @@ refuse is a run that failed, not an error (agent-api §7).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -15,6 +16,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from portal.models.audit import AuditEntry
 from portal.models.keys import ApiKey
 from portal.models.ledger import CreditAccount
 from portal.models.users import User
@@ -39,6 +41,8 @@ QUEUE_PATIENCE = timedelta(hours=1)
 """How long beyond its budget a run may wait to be taken by an upstream."""
 RESENT_WITHIN = timedelta(seconds=120)
 TITLE_LENGTH = 120
+QUEUED = Event("queued")
+"""The first event of a run that was admitted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +69,19 @@ def start_run(who: Principal, request: RunRequest, door: str) -> Started:
     preset = find_preset(request.preset)
     if request.previous_id is not None:
         _check_previous(who, request.previous_id)
-    is_longer = request.least_budget > preset.time_budget
-    print_ = fingerprint(request, preset.name, request.least_budget if is_longer else None)
-    known = _started_before(who, request, print_)
+    known = _started_before(who, request, preset)
     if known is not None:
         return Started(known, replayed=True)
     if request.options.attachments:
         check_files(who, request.options.attachments)
-    terms = _terms(preset, request.least_budget)
+    run = new_run(who, request, preset, usual_seconds(preset), door)
     try:
         with transaction.atomic():
-            run = _create(who, request, terms, print_, door)
+            _write(who, run)
             crashpoint("start.before_commit")
     except IntegrityError:
         # Lost a race for the idempotency key: the winner's row is the answer.
-        known = _started_before(who, request, print_)
+        known = _started_before(who, request, preset)
         if known is None:
             raise
         return Started(known, replayed=True)
@@ -100,7 +102,9 @@ def retry_run(who: Principal, run_id: UUID) -> Run:
     if old.retries.filter(completed_at=None).exists():
         raise BadRequest("A retry of this run is at work already.")
     options = Options.of(old.options)
-    request = RunRequest(old.question, options, old.preset, old.metadata, previous_id=old.previous_id)
+    request = RunRequest(
+        old.question, options, preset=old.preset, metadata=old.metadata, previous_id=old.previous_id
+    )
     owner = replace(who, user_id=old.user_id, key_id=None, key_public_id="")
     run = start_run(owner, request, Door.ADMIN).run
     Run.objects.filter(pk=run.pk).update(retry_of=old)
@@ -111,7 +115,11 @@ def retry_run(who: Principal, run_id: UUID) -> Run:
 
 def find_preset(word: str | None) -> Preset:
     """The enabled preset that `word` names or is an alias of; the default one for None."""
-    presets = enabled_presets()
+    return choose_preset(enabled_presets(), word)
+
+
+def choose_preset(presets: Sequence[Preset], word: str | None) -> Preset:
+    """The same among enabled presets that were read before. Raises BadRequest."""
     for preset in presets:
         if preset.is_default if word is None else word in (preset.name, *preset.aliases):
             return preset
@@ -127,8 +135,14 @@ def _check_previous(who: Principal, previous: UUID) -> None:
         raise BadRequest("Only a run with a report can be followed up.", param="previous_response_id")
 
 
-def _started_before(who: Principal, request: RunRequest, print_: str) -> Run | None:
+def _print_of(request: RunRequest, preset: Preset) -> str:
+    is_longer = request.least_budget > preset.time_budget
+    return fingerprint(request, preset.name, request.least_budget if is_longer else None)
+
+
+def _started_before(who: Principal, request: RunRequest, preset: Preset) -> Run | None:
     """Only the key is looked at where nothing is found, which is nearly always."""
+    print_ = _print_of(request, preset)
     mine = Run.objects.filter(user_id=who.user_id)
     if request.idempotency_key:
         found = mine.filter(idempotency_key=request.idempotency_key)
@@ -150,14 +164,15 @@ def _started_before(who: Principal, request: RunRequest, print_: str) -> Run | N
     return Run.objects.select_related("report").get(pk=known[0])
 
 
-def _create(who: Principal, request: RunRequest, terms: dict[str, Any], print_: str, door: str) -> Run:
-    run = Run(
+def new_run(who: Principal, request: RunRequest, preset: Preset, usual: int, door: str) -> Run:
+    """The row of a run that is admitted, still to be written; `usual` is its usual time in seconds."""
+    return Run(
         id=uuid4(),
         user_id=who.user_id,
         key_id=who.key_id,
         door=door,
         idempotency_key=request.idempotency_key or None,
-        fingerprint=print_,
+        fingerprint=_print_of(request, preset),
         question=request.question,
         title=_title(request.question),
         options=asdict(request.options),
@@ -165,23 +180,10 @@ def _create(who: Principal, request: RunRequest, terms: dict[str, Any], print_: 
         ignored=list(request.ignored),
         previous_id=request.previous_id,
         sandbox=expects_sandbox(),
-        **terms,
+        usual_seconds=usual,
+        event_seq=1,
+        **_terms(preset, request.least_budget),
     )
-    refusal = _admit(who, run)
-    if refusal is None:
-        events = [Event("queued")]
-    else:
-        events = [Event("admission_refused", asdict(refusal))]
-        run.state, run.next_run_at, run.completed_at = State.FAILED, None, run.created_at
-        run.error_code, run.error_message = refusal.code, refusal.message
-    run.event_seq = len(events)
-    run.save(force_insert=True)
-    moves.append(run, State(run.state), events, run.event_seq)
-    audit.record(who, "run.started", run.public_id, preset=run.preset, door=door)
-    if refusal is None:
-        transaction.on_commit(lambda: crashpoint("start.committed"))
-        ring_after_commit("research.submit")
-    return run
 
 
 def _terms(preset: Preset, least_budget: int) -> dict[str, Any]:
@@ -192,7 +194,6 @@ def _terms(preset: Preset, least_budget: int) -> dict[str, Any]:
         "preset": preset.name,
         "price": preset.price,
         "time_budget": time_budget,
-        "usual_seconds": usual_seconds(preset),
         "backends": preset.backends or list(settings.RESEARCH_BACKENDS),
         "parameters": preset.parameters,
         "charge_cancelled": preset.charge_cancelled,
@@ -200,6 +201,30 @@ def _terms(preset: Preset, least_budget: int) -> dict[str, Any]:
         "next_run_at": now,
         "deadline_at": now + timedelta(seconds=time_budget) + QUEUE_PATIENCE,
     }
+
+
+def _write(who: Principal, run: Run) -> None:
+    refusal = _admit(who, run)
+    event = QUEUED
+    if refusal is not None:
+        event = Event("admission_refused", asdict(refusal))
+        run.state, run.next_run_at, run.completed_at = State.FAILED, None, run.created_at
+        run.error_code, run.error_message = refusal.code, refusal.message
+    run.save(force_insert=True)
+    moves.append(run, State(run.state), [event], run.event_seq)
+    audit_of(who, run).save(force_insert=True)
+    if refusal is None:
+        ring_when_committed()
+
+
+def audit_of(who: Principal, run: Run) -> AuditEntry:
+    return audit.row(who, "run.started", run.public_id, preset=run.preset, door=run.door)
+
+
+def ring_when_committed() -> None:
+    """Have a worker look at what this transaction starts."""
+    transaction.on_commit(lambda: crashpoint("start.committed"))
+    ring_after_commit("research.submit")
 
 
 def _admit(who: Principal, run: Run) -> Refusal | None:
