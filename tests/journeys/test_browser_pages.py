@@ -38,7 +38,7 @@ def runs(chromium: Browser, server: RunningServer, login: StorageState) -> dict[
 
 def pages_of(runs: dict[str, str]) -> Iterator[str]:
     yield from ("/", "/?previous=" + runs["report"].rpartition("/")[2], "/runs", "/chat", "/keys", "/connect")
-    yield from ("/account/password/change/", "/account/logout/")
+    yield from ("/team", "/account/password/change/", "/account/logout/")
     yield from runs.values()
 
 
@@ -212,6 +212,37 @@ def test_it_revokes_a_key_after_asking_once_more(person: Person) -> None:
 
     expect(page.locator(".messages")).to_contain_text("is revoked")
     expect(card.get_by_role("button")).to_have_count(0)
+
+
+def test_it_takes_somebody_into_the_team_by_a_link_and_out_again(person: Person, stranger: Person) -> None:
+    lead = person.opens("/team")
+    unfold(lead)
+    lead.get_by_role("button", name="Make a link").click()
+    expect(lead.get_by_role("heading", name="The invitation is ready")).to_be_focused()
+    assert violations(lead) == []
+    link = lead.locator("#invited-link").inner_text()
+    lead.reload()
+    expect(lead.get_by_text("The invitation is ready")).to_have_count(0)
+
+    newcomer = stranger.opens(link.removeprefix(person.server.url), PHONE)
+    newcomer.get_by_label("Email").fill("ada@example.org")
+    newcomer.get_by_label("Name").fill("Ada Lovelace")
+    newcomer.get_by_label("Password").fill("a fine password")
+    newcomer.get_by_role("button", name="Join").click()
+    newcomer.get_by_label("Your question").wait_for()
+    newcomer.goto(f"{person.server.url}/team")
+    expect(newcomer.get_by_role("article", name="Ada Lovelace")).to_contain_text("You")
+    expect(newcomer.locator("main").get_by_role("button")).to_have_count(0)
+    assert violations(newcomer) == []
+    assert sideways(newcomer) <= 0
+
+    lead.reload()
+    lead.get_by_role("article", name="Ada Lovelace").get_by_role("button", name="Remove").click()
+    assert violations(lead) == []
+    lead.get_by_role("dialog").get_by_role("button", name="Remove them").click()
+    expect(lead.locator(".messages")).to_contain_text("is no longer in the team")
+    newcomer.reload()
+    expect(newcomer.get_by_role("heading", name="You are in no team")).to_be_visible()
 
 
 def test_it_works_without_script(person: Person) -> None:
