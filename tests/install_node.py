@@ -46,7 +46,7 @@ def install_sdks() -> Path:
 
 def fetch() -> None:
     """What the lock names, to the digest."""
-    say("installing the Node.js SDKs of tests/node (20 MB)")
+    say("installing the Node.js SDKs of tests/node (50 MB)")
     for name in ("package.json", "package-lock.json"):
         shutil.copy(LISTS / name, SDKS / name)
     # Node trusts a list of authorities of its own; this machine may know more.

@@ -11,7 +11,7 @@ and is brought in by the first request that may enter: it takes thirty megabytes
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -166,7 +166,7 @@ class Gateway:
         if entered.limited is not None and message.get("method") != "tools/call":
             raise entered.limited
         transports = await self._bring()
-        inner = {**scope, VISIT: entered.visit}
+        inner = {**scope, "headers": trimmed(scope["headers"]), VISIT: entered.visit}
         await transports.handle(inner, replayed(encoded(named(message)), receive), way_back.send)
 
     async def _post(
@@ -245,6 +245,12 @@ def check_host_and_origin(headers: Mapping[str, str]) -> None:
         return
     if origin != settings.PUBLIC_URL and urlsplit(origin).netloc.lower() != host.lower():
         raise Forbidden("Pages of this origin may not call here.")
+
+
+def trimmed(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Space around a value is none of it (RFC 9110 §5.5): the server's parser leaves what follows it, and
+    `Mcp-Name` has to equal the body's."""
+    return [(name, value.strip(b" \t")) for name, value in headers]
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:

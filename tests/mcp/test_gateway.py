@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,17 @@ def test_it_refuses_modern_requests_that_contradict_themselves(
     assert (answer.status_code, error["code"]) == (status, code)
     if code == -32022:
         assert error["data"]["supported"] == [MODERN]
+
+
+def test_it_takes_no_space_for_a_part_of_a_header(portal: RunningServer, keys: Keys) -> None:
+    """RFC 9110 §5.5. Our own client would not send it."""
+    told = heads("tools/call", "  perplexity_models\t ")
+    headers = {"Authorization": f"Bearer {keys.plain}", "Content-Type": "application/json", **ACCEPT, **told}
+    body = json.dumps(modern("tools/call", name="perplexity_models"))
+    with contextlib.closing(HTTPConnection("127.0.0.1", portal.port, timeout=30)) as connection:
+        connection.request("POST", "/mcp", body, headers)
+        answer = connection.getresponse()
+        assert answer.status == 200, answer.read()
 
 
 def test_it_names_a_method_that_it_does_not_have(http: httpx.Client) -> None:

@@ -72,7 +72,8 @@ async def test_it_takes_the_fixtures_of_a_conformance_suite_where_it_is_told_to(
     settings.SONDE_MCP_FIXTURES = "tests.mcp.fixtures"
     async with Client(build_server(Box())) as client:
         names = [tool.name for tool in (await client.list_tools()).tools]
-        assert names == ["break", "test_simple_text", "test_error_handling", "test_tool_with_progress"]
+        assert names[0] == "break"
+        assert {"test_simple_text", "test_error_handling"} < set(names)
         assert not (await client.call_tool("test_simple_text", {})).is_error
         assert (await client.call_tool("test_error_handling", {})).is_error
         assert (await client.call_tool("break", {})).is_error
