@@ -1,0 +1,138 @@
+"""What is wrong after a mixed load: with what is held, with the books, with what callers were told."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+
+from bench.mixed.gauges import Process, Reading
+from bench.mixed.portals import Portal
+from bench.mixed.visitor import Notes
+
+CLOSE_SECONDS = 2.0
+"""From a caller's leaving to the end of the upstream's answer (QUALITY R5)."""
+LATE_OF_ALL = 0.01
+"""The part that may take longer on a machine that is overloaded; none may take ten times as long."""
+IDLE = 4
+"""Connections that a process may keep to its upstream for its next question."""
+MORE_FILES = 12
+MORE_THREADS = 24
+MORE_MIB = 32.0
+MORE_OF_MEMORY = 1.25
+ASK = "/rest/sse/perplexity_ask"
+TWICE = (
+    "SELECT subject, kind FROM portal_ledgerentry WHERE subject <> ''"
+    " GROUP BY subject, kind HAVING COUNT(*) > 1"
+)
+CHATS = "SELECT id, price, state = 'delivered', first_token_at IS NOT NULL FROM proxy_chatturn"
+RUNS = "SELECT id, price, state IN ('completed', 'incomplete'), FALSE FROM research_run"
+PAID = (
+    "SELECT COUNT(*) FROM portal_ledgerentry WHERE kind = 'close' AND settled > 0 AND subject LIKE 'chat:%'"
+)
+TAG = re.compile(r"tide-[0-9a-f]{16}")
+
+
+def faults_of(
+    portal: Portal, notes: Notes, deaths: Sequence[float], base: Reading, end: Reading
+) -> list[str]:
+    return [
+        *(f"{count} x {what}" for what, count in notes.wrongs.most_common()),
+        *_left_behind(base, end),
+        *_books(portal),
+        *_without_end(portal, notes),
+        *_left_open(portal, notes, deaths),
+    ]
+
+
+def _left_behind(base: Reading, end: Reading) -> Iterator[str]:
+    for name, count in end.held.items():
+        if count:
+            yield f"held after all was over: {name} = {count}"
+    before = {process.name: process for process in base.processes}
+    for process in end.processes:
+        yield from _grown(before.get(process.name, process), process)
+
+
+def _grown(before: Process, after: Process) -> Iterator[str]:
+    for name, most in (("clients", 0), ("upstream", IDLE), ("others", 0)):
+        if after.sockets[name] > most:
+            yield f"{after.name}: {after.sockets[name]} sockets of {name} are open"
+    if after.files > before.files + MORE_FILES:
+        yield f"{after.name}: descriptors {before.files} -> {after.files}"
+    if after.threads > before.threads + MORE_THREADS:
+        yield f"{after.name}: threads {before.threads} -> {after.threads}"
+    if after.rss_mib > before.rss_mib * MORE_OF_MEMORY + MORE_MIB:
+        yield f"{after.name}: memory {before.rss_mib:.0f} -> {after.rss_mib:.0f} MiB"
+
+
+def _books(portal: Portal) -> Iterator[str]:
+    if told := portal.fell_out():
+        yield f"ledger_check: {told}"
+    (kept,) = portal.books.read("SELECT SUM(allowance + own) FROM portal_creditaccount")[0]
+    (booked,) = portal.books.read("SELECT SUM(delta) FROM portal_ledgerentry")[0]
+    if kept != booked:
+        yield f"balances are {kept}, their entries {booked}"
+    if twice := portal.books.read(TWICE):
+        yield f"booked twice: {twice[:3]}"
+    yield from _prices(portal)
+
+
+def _prices(portal: Portal) -> Iterator[str]:
+    """Delivered: the price. Without a word: nothing. What broke off or was left after its first word is
+    paid as a stream, and free as a plain answer."""
+    closes = portal.books.read("SELECT subject, settled FROM portal_ledgerentry WHERE kind = 'close'")
+    settled = {subject.partition(":")[2].replace("-", ""): paid for subject, paid in closes}
+    for kind, query in (("chat", CHATS), ("run", RUNS)):
+        rows = portal.books.read(query)
+        wrong = [
+            (identity, price, delivered, begun)
+            for identity, price, delivered, begun in rows
+            if settled.get(str(identity).replace("-", "")) not in _right(price, delivered, begun)
+        ]
+        if wrong:
+            yield f"{len(wrong)} of {len(rows)} {kind}s have another price: {wrong[:3]}"
+
+
+def _right(price: int, delivered: bool, begun: bool) -> tuple[int, ...]:
+    if delivered:
+        return (price,)
+    return (0, price) if begun else (0,)
+
+
+def _without_end(portal: Portal, notes: Notes) -> Iterator[str]:
+    rows = (portal.books.read(f"SELECT id FROM {table}") for table in ("research_run", "proxy_chatresponse"))
+    known = {str(identity).replace("-", "") for of_table in rows for (identity,) in of_table}
+    lost = [identity for identity in notes.promised if identity.removeprefix("resp_") not in known]
+    if lost:
+        yield f"{len(lost)} of {len(notes.promised)} runs and responses are lost: {lost[:3]}"
+    (paid,) = portal.books.read(PAID)[0]
+    if paid < notes.told_text:
+        yield f"text of {notes.told_text} chats was seen, {paid} are paid"
+
+
+def _left_open(portal: Portal, notes: Notes, deaths: Sequence[float]) -> Iterator[str]:
+    """Upstream answers that went on after their caller had left. What an upstream that died had open is
+    passed over."""
+    took = []
+    for asked_at, ended_at, body in _asks(portal):
+        found = TAG.search(body)
+        left_at = notes.left.get(found[0]) if found else None
+        if left_at is None or any(asked_at <= death <= left_at + CLOSE_SECONDS for death in deaths):
+            continue
+        took.append((ended_at or float("inf")) - left_at)
+    took.sort()
+    if took:
+        middle, most = took[len(took) // 2], took[int(len(took) * (1 - LATE_OF_ALL))]
+        print(f"upstreams closed after {middle:.2f} s, 99 % in {most:.2f} s, the last in {took[-1]:.2f} s")
+        if most > CLOSE_SECONDS or took[-1] > CLOSE_SECONDS * 10:
+            late = sum(one > CLOSE_SECONDS for one in took)
+            yield f"{late} of {len(took)} upstreams stayed open for callers who had left, {took[-1]:.1f} s"
+
+
+def _asks(portal: Portal) -> list[tuple[float, float | None, str]]:
+    with closing(sqlite3.connect(f"file:{portal.sandbox.database}?mode=ro", uri=True)) as database:
+        return database.execute(
+            "SELECT at, ended_at, body FROM web_requests WHERE path = ?", (ASK,)
+        ).fetchall()
