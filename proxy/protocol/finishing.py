@@ -67,11 +67,12 @@ class Finisher:
 
     def _catch_up(self, again: str) -> str:
         """What of it is new. The blanks before an answer are nobody's business."""
-        if not again.lstrip().startswith(self.told):
+        again, told = again.lstrip(), self.told.lstrip()
+        if not again.startswith(told):
             self._again = again
             return ""
         self._again = None
-        return again.lstrip()[len(self.told) :]
+        return again[len(told) :]
 
     def _done(self, done: Done, out: list[Delta]) -> None:
         if not self.keeps_marks:

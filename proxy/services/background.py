@@ -6,7 +6,8 @@
     end     in the transaction that settles the turn (response_rows.write_end)
 
 A worker that dies renews nothing: the sweep frees the turn, and another goes on. It takes the same
-upstream answer up again where its thread is known; else, while nothing was told, it asks anew.
+upstream answer up again where its thread is known; else, while nothing was told, it asks anew. A worker
+whose connection breaks does the same by itself (relay.REJOINS).
 """
 
 from __future__ import annotations
@@ -174,6 +175,7 @@ class Work:
             ending=self.draft,
             resumed=self.resumed,
             judge=self.draft.judge,
+            rejoins=True,
         )
 
 
@@ -311,11 +313,11 @@ def _leave(turn: ChatTurn, draft: Draft, problem: Problem | None, *, is_settled:
     if problem is not None and not is_settled and not isinstance(problem, Busy):
         _fail(turn, draft.claimed_at, problem)
         return
-    if isinstance(problem, Busy):  # to wait is no attempt
-        ChatResponse.objects.filter(pk=turn.pk).update(attempts=F("attempts") - 1)
     mine = ChatTurn.objects.filter(pk=turn.pk, state=State.OPEN, claimed_at=draft.claimed_at)
-    with suppress(Error):
-        mine.update(claimed_at=None, lease_until=timezone.now())
+    with suppress(Error), transaction.atomic():
+        if mine.update(claimed_at=None, lease_until=timezone.now()) and isinstance(problem, Busy):
+            # To wait is no attempt.
+            ChatResponse.objects.filter(pk=turn.pk).update(attempts=F("attempts") - 1)
 
 
 def _fail(turn: ChatTurn, claimed_at: datetime, problem: Problem) -> None:

@@ -3,8 +3,10 @@
     bytes → SseDecoder → WebAnswer → Finisher → [Delta, …], one list per upstream read
 
 Before the first text a failed ask is tried elsewhere: a refused continuation once more with the
-whole conversation, an account's own trouble at another account. Whoever stops reading ends it: the
-upstream is closed, nothing is tried again, and the turn is settled, however that came about.
+whole conversation, an account's own trouble at another account, a broken connection once more at the
+same one where there is no other. With `rejoins` an answer whose connection breaks is taken up again, as
+long as its thread is known. Whoever stops reading ends it: the upstream is closed, nothing is tried
+again, and the turn is settled, however that came about.
 """
 
 from __future__ import annotations
@@ -55,6 +57,7 @@ from proxy.services.settling import Outcome, Settled, settle
 from proxy.services.threads import in_thread
 from proxy.services.together import Ended, settle_soon
 from proxy.upstream import web
+from proxy.upstream.parting import part
 from proxy.upstream.web import Broke, Opened
 
 MOST_ACCOUNTS = 6
@@ -63,23 +66,32 @@ MOST_FRESH = 5
 """Times that one account may be asked again since its cookies have changed meanwhile."""
 WAITS = (0.1, 1.0)
 """Seconds between two looks for a free place: at first, and at most."""
-TAIL_SECONDS = 1.0
 TERMINATE_SECONDS = 2.0
 GRACE_SECONDS = 0.1
 """What another answer gets to store the token that explains why this one was refused."""
+REJOINS = (0.2, 1.0, 3.0, 10.0)
+"""Seconds before an answer that broke off is taken up again: so often at most."""
 _ABOUT_THE_SESSION = frozenset({FaultKind.SIGNED_OUT, FaultKind.FORBIDDEN})
-
-_tails: set[asyncio.Task[None]] = set()
+_BROKE_OFF = frozenset({FaultKind.CUT, FaultKind.TIMED_OUT})
+"""The connection is gone, or dead. The answer is not: the upstream goes on with it (perplexity-web §15)."""
+_AWAY = _BROKE_OFF | {FaultKind.UNREACHABLE, FaultKind.UNAVAILABLE}
+"""It could not be taken up, and may be the next time."""
+_NO_CONNECTION = frozenset({FaultKind.CUT, FaultKind.UNREACHABLE})
+"""They say nothing about an account."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """An answer that a process began which is gone: where it lives upstream, and what of it was told."""
+    """An answer that a process began which is gone: where it lives upstream, and what of it was told.
+
+    With `or_anew` it is asked for once more where it cannot be had, unless text was told.
+    """
 
     thread: Thread
     text: str = ""
     first_text_at: datetime | None = None
     lines: frozenset[str] = frozenset()
+    or_anew: bool = True
 
 
 class Ending(Protocol):
@@ -112,6 +124,7 @@ class Relay:
         ending: Ending | None = None,
         resumed: Resumed | None = None,
         judge: Judge | None = None,
+        rejoins: bool = False,
     ) -> None:
         self.question = question
         self.plan = plan
@@ -127,7 +140,11 @@ class Relay:
         self._thread = resumed.thread if resumed else Thread()
         self._answers = question.preference
         self._courier = Courier(question.enclosures)
+        self._rejoins: tuple[float, ...] = REJOINS if rejoins else ()
+        self._broke: Fault | None = None
+        """What first broke off the answer that is taken up again."""
         self._tried: set[int] = set()
+        self._is_repeated = False
         self._fresh = 0
         self._lines: set[str] = set(resumed.lines) if resumed else set()
         self._finisher = self._new_finisher()
@@ -201,7 +218,7 @@ class Relay:
         except SseTooLong:
             yield [Fault(FaultKind.BROKEN)]
         finally:
-            await _part(opened, chunks, whole=whole)
+            await part(opened, chunks, whole=whole)
 
     async def _ask(self) -> Opened | Fault:
         """An answer whose rotated cookies are stored: before its text goes to anybody."""
@@ -213,6 +230,7 @@ class Relay:
             if self._resumed:
                 opened = await web.reconnect(plan.session, self._resumed.thread, self.question.preference)
             else:
+                self._thread = Thread()
                 brought = await self._courier.bring(plan)
                 if isinstance(brought, Fault):
                     return brought
@@ -265,25 +283,53 @@ class Relay:
     async def _recover(self, fault: Fault) -> None:
         """Another plan to go on with. Raises the Problem that the answer ends in."""
         plan, effect = self._planned(), EFFECTS[fault.kind]
+        if await self._rejoin(fault):
+            return
         resumed, self._resumed = self._resumed, None
-        if resumed and not self._told:
+        if resumed and resumed.or_anew and not self._told:
             return  # it is gone, and nobody has seen a word of it: ask as if for the first time
         self.outcome.fault = fault
-        if self.outcome.first_text_at is not None:
-            raise problem_of(fault)
+        if resumed or self.outcome.first_text_at is not None:
+            raise problem_of(self._broke or fault)
         if plan.follows and effect.anew and fault.param is None:
             await self._plan_by(partial(ask_anew, plan))
         elif not await self._refresh(plan, fault):
-            account_id = plan.session.account_id
-            self._tried.add(account_id)
-            if not effect.elsewhere or len(self._tried) >= MOST_ACCOUNTS:
-                raise problem_of(fault)
-            self.outcome.fault = None  # noted by the move
-            try:
-                await self._plan_by(partial(move_turn, plan, fault, self._tried))
-            except Busy:
-                await self._wait_for_place(partial(move_turn, plan, None, self._tried))
+            await self._go_elsewhere(plan, fault)
         self.outcome.fault = None
+
+    async def _rejoin(self, fault: Fault) -> bool:
+        """Whether the answer is taken up (again) where it was told to, since only its connection broke."""
+        resumed = self._resumed
+        if resumed and await self._refresh(self._planned(), fault):
+            return True
+        if fault.kind not in (_AWAY if resumed else _BROKE_OFF):
+            return False
+        if not self._rejoins or not self._thread.entry:
+            return False
+        self._broke = self._broke or fault
+        pause, *later = self._rejoins
+        # Silence has been waited for long enough: once more, and no further.
+        self._rejoins = () if fault.kind is FaultKind.TIMED_OUT else tuple(later)
+        await asyncio.sleep(pause)
+        self._told = self._finisher.content if self._streams else ""
+        self._resumed = Resumed(self._thread, self._told, or_anew=resumed is None or resumed.or_anew)
+        return True
+
+    async def _go_elsewhere(self, plan: ChatPlan, fault: Fault) -> None:
+        account_id = plan.session.account_id
+        self._tried.add(account_id)
+        if not EFFECTS[fault.kind].elsewhere or len(self._tried) >= MOST_ACCOUNTS:
+            raise problem_of(fault)
+        self.outcome.fault = None  # noted by the move
+        try:
+            await self._plan_by(partial(move_turn, plan, fault, self._tried))
+        except Busy:
+            await self._wait_for_place(partial(move_turn, plan, None, self._tried))
+        except Problem:
+            if self._is_repeated or fault.kind not in _NO_CONNECTION:
+                raise
+            self._is_repeated = True
+            self._making = None
 
     async def _refresh(self, plan: ChatPlan, fault: Fault) -> bool:
         """Whether the account is asked again with cookies that came since."""
@@ -342,25 +388,3 @@ class Relay:
             return await settle_soon(Ended(self.plan, self.outcome))
         record = partial(self._ending.keep, self.plan, self._last, self.outcome)
         return await in_thread(partial(settle, self.plan, self.outcome, record))
-
-
-async def _part(opened: Opened, chunks: AsyncGenerator[bytes, None], *, whole: bool) -> None:
-    """Close the connection, whoever is cancelled meanwhile. What is left of an answer that has ended is
-    read first, behind the reader's back, so that the connection serves the next one."""
-    tail = asyncio.create_task(_read_tail(opened, chunks, whole=whole))
-    _tails.add(tail)
-    tail.add_done_callback(_tails.discard)
-    if not whole:
-        await asyncio.shield(tail)
-
-
-async def _read_tail(opened: Opened, chunks: AsyncGenerator[bytes, None], *, whole: bool) -> None:
-    try:
-        if whole:
-            with suppress(Broke, TimeoutError):
-                async with asyncio.timeout(TAIL_SECONDS):
-                    async for _ in chunks:
-                        pass
-    finally:
-        await chunks.aclose()
-        await opened.close()

@@ -20,6 +20,7 @@ from proxy.protocol.delta import (
     SourceFound,
     Text,
 )
+from proxy.protocol.finishing import Finisher
 from proxy.protocol.response_object import FunctionCall, Head
 from proxy.protocol.responses_stream import Closing, Event, ResponseStream, interrupted
 from tests.proxy.protocol.response_events import check, read
@@ -332,3 +333,38 @@ def test_it_is_read_the_same_wherever_the_network_cuts() -> None:
     for cut in range(len(whole) + 1):
         decoder = SseDecoder()
         assert decoder.feed(whole[:cut]) + decoder.feed(whole[cut:]) == expected
+
+
+SAID = "\n\n  One two.[1]\n\n Three four.[1] "
+
+
+def told_in_two(cut: int, *, by_two: bool) -> list[Event]:
+    """SAID in single letters, broken off after `cut` and told from its beginning again: to the same
+    process, or to another one that has the events alone."""
+    stream, first = ResponseStream(HEAD), Finisher()
+    found: list[Delta] = [SourceFound(1, 1, PAGE)]
+    events = stream.feed(first.pass_on(found))
+    for letter in SAID[:cut]:
+        events += stream.feed(first.pass_on([Text(letter)]))
+    if by_two:
+        stream = ResponseStream.restored(HEAD, events)
+    again = Finisher(stream.text if by_two else first.content)
+    for letter in SAID:
+        events += stream.feed(again.pass_on([*found, Text(letter)]))
+    last = again.pass_on([Done(SAID, (PAGE,))])
+    assert isinstance(last[-1], Done)
+    return events + stream.feed(last) + stream.complete(Closing(1_790_000_009, 400, last[-1]))
+
+
+@pytest.mark.parametrize("by_two", [False, True])
+@pytest.mark.parametrize("cut", range(len(SAID)))
+def test_it_cites_the_same_words_wherever_an_answer_broke_off_and_was_taken_up(
+    cut: int, by_two: bool
+) -> None:
+    *_, last = check(told_in_two(cut, by_two=by_two))
+
+    [message] = last["response"]["output"]
+    [part] = message["content"]
+    assert part["text"] == "One two.\n\n Three four."
+    cited = [part["text"][one["start_index"] : one["end_index"]] for one in part["annotations"]]
+    assert cited == ["One two.", "Three four."]

@@ -25,7 +25,7 @@ from proxy.models.chats import ChatTurn
 from proxy.models.responses import ChatResponse, ResponseEvents
 from proxy.protocol.delta import Text, Thread
 from proxy.protocol.responses_stream import Event
-from proxy.services import background, leases, response_tail, responses, settling
+from proxy.services import background, leases, relay, response_tail, responses, settling
 from proxy.services.response_rows import stream_of
 from proxy.services.threads import in_thread
 from tests.proxy.accounts import account, occupy
@@ -288,12 +288,39 @@ def test_it_stops_for_a_user_who_is_disabled(who: Chatter) -> None:
     assert who.spent == "0.1 0"
 
 
-def test_it_fails_with_what_was_told_when_the_upstream_breaks(who: Chatter) -> None:
-    row = work(in_background(who, "Why? [sandbox:cut-stream=12] [sandbox:pieces=12]"))
+@pytest.mark.parametrize("broken_again", range(3))
+def test_it_takes_the_answer_up_where_its_connection_broke(
+    who: Chatter, sandbox: SandboxServer, monkeypatch: pytest.MonkeyPatch, broken_again: int
+) -> None:
+    monkeypatch.setattr(relay, "REJOINS", (0, 0, 0, 0))
+    question = "Why? [sandbox:pieces=12] [sandbox:thinking] [sandbox:cut-stream=14]"
+    row = work(in_background(who, f"{question} [sandbox:web.poll-cut={broken_again}]"))
+
+    [entry] = sandbox.web_entries()
+    payloads = checked(replay(who, public(row)))
+    assert (row.status, entry["reconnects"]) == ("completed", broken_again + 1)
+    assert text_of(row.body) == told(row) == payloads[-1]["response"]["output_text"] != ""
+    assert len(sandbox.web_requests("/rest/sse/perplexity_ask")) == 1
+    assert (who.spent, kinds(who)) == ("0.1 0", ["reserve", "close"])
+
+
+def test_it_fails_with_what_was_told_when_a_broken_answer_is_gone(who: Chatter) -> None:
+    row = work(in_background(who, "Why? [sandbox:cut-stream=12] [sandbox:pieces=12] [sandbox:no-resume]"))
 
     payloads = checked(replay(who, public(row)))
     assert payloads[-1]["type"] == "response.failed"
+    assert "broke off" in row.body["error"]["message"]
     assert text_of(row.body) == told(row) != ""
+    assert who.spent == "0.1 0"
+
+
+def test_it_takes_a_broken_answer_up_so_often_and_no_more(
+    who: Chatter, sandbox: SandboxServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay, "REJOINS", (0, 0))
+    row = work(in_background(who, "Why? [sandbox:cut-stream=12] [sandbox:pieces=12] [sandbox:web.poll-cut]"))
+
+    assert (row.status, sandbox.web_entries()[0]["reconnects"]) == ("failed", 2)
     assert who.spent == "0.1 0"
 
 

@@ -25,6 +25,7 @@ from proxy.protocol.delta import Done, Text
 from proxy.services import continuity, leases, relay, settling
 from proxy.services.chat import ChatPlan, open_chat, open_turn, prepare_chat
 from proxy.services.threads import in_thread
+from proxy.upstream import parting
 from tests.portal.people import all_at_once
 from tests.proxy.accounts import account, occupy, token
 from tests.proxy.chatting import PATH, Chatter, chatter, error_of, request, say, text_of
@@ -103,6 +104,20 @@ def test_it_does_not_try_elsewhere_what_no_account_can_cure(sandbox: SandboxServ
     assert error_of(who.chat("Why? [sandbox:web.invalid]"))[0] == 502
 
     assert len(asked(sandbox)) == 1
+
+
+@pytest.mark.parametrize(("breaks", "status"), [(1, 200), (2, 502)])
+def test_it_asks_its_only_account_once_more_when_the_connection_broke(
+    sandbox: SandboxServer, who: Chatter, breaks: int, status: int
+) -> None:
+    account("blocked", "sandbox-blocked-max-b", priority=0)
+    account("well", priority=1)
+
+    answer = who.chat(f"Why? [sandbox:web.cut={breaks}]")
+
+    assert answer.status_code == status
+    assert asked(sandbox)[-2:] == ["sandbox-max-well"] * 2
+    assert who.spent == ("0.1 0" if status == 200 else "0 0")
 
 
 def test_it_does_not_try_elsewhere_after_the_first_token(sandbox: SandboxServer, who: Chatter) -> None:
@@ -363,7 +378,7 @@ def test_a_cancelled_scope_closes_the_connection_and_pays_what_was_told(
             tasks.cancel_scope.cancel()
         assert engine._settling is not None
         await engine._settling
-        assert not relay._tails or await asyncio.wait(relay._tails)
+        assert not parting._tails or await asyncio.wait(parting._tails)
 
     asyncio.run(leave())
 
