@@ -75,12 +75,13 @@ class Sandbox(Part):
 
     def __init__(self) -> None:
         # Not at the top: a portal with a credential has no use for it, and it is not small.
-        from sandbox.app import build_app  # noqa: PLC0415
+        from sandbox.app import KEEP_SECONDS, build_app  # noqa: PLC0415
 
         super().__init__()
         self.listener: socket.socket | None = None
         seconds = settings.SANDBOX_SECONDS or None
         self.app = build_app(settings.DATA_DIR / "sandbox.sqlite3", seconds=seconds)
+        self.keep_seconds = KEEP_SECONDS
         self.server: uvicorn.Server | None = None
 
     def start(self) -> None:
@@ -97,7 +98,12 @@ class Sandbox(Part):
                 return
         self.listener = None
         config = uvicorn.Config(
-            self.app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1
+            self.app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=1,
+            timeout_keep_alive=self.keep_seconds,
         )
         self.server = uvicorn.Server(config)
         self.ready.set()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import uvicorn
 
-from sandbox.app import build_app
+from sandbox.app import KEEP_SECONDS, build_app
 from sandbox.world import MODES
 
 
@@ -57,7 +57,12 @@ def main() -> None:
     if chosen.follow:
         threading.Thread(target=_end_with_standard_input, daemon=True).start()
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, lifespan="on", timeout_graceful_shutdown=1
+        app,
+        log_level="warning",
+        access_log=False,
+        lifespan="on",
+        timeout_graceful_shutdown=1,
+        timeout_keep_alive=KEEP_SECONDS,
     )
     uvicorn.Server(config).run(sockets=[listener])
 

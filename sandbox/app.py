@@ -34,6 +34,9 @@ from sandbox.web.visits import WebBackend
 from sandbox.wire import refusal
 from sandbox.world import Call, Mode, Refused, World
 
+KEEP_SECONDS = 75
+"""For whoever serves it: how long an idle connection stays. The real edge keeps it for longer than its
+clients do; a server that closes first breaks what they are just sending."""
 Handler = Callable[[Request, str], Awaitable[Response]]
 _LIMITS = {"POST": 50, "GET": 6000}
 
