@@ -13,6 +13,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 Word = TypeVar("Word", bound=str)
 
@@ -109,6 +110,15 @@ class Env:
             if "/" in word or word.count(":") == 1:
                 raise EnvError(f"{name}: {word!r} is more than a name: leave out scheme, port and path")
         return self.words(name)
+
+    def timezone(self, name: str, default: str) -> str:
+        """The name of a zone that this machine knows."""
+        zone = self.text(name, default)
+        try:
+            ZoneInfo(zone)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise EnvError(f"{name}: there is no time zone called {zone!r}") from None
+        return zone
 
     def networks(self, name: str) -> tuple[str, ...]:
         """Addresses and networks in CIDR form, as they were written."""

@@ -6,23 +6,21 @@ compares the two.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 import sys
-import tempfile
-from collections.abc import Callable
 from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any, NoReturn
-from urllib.parse import parse_qsl, unquote, urlsplit
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from urllib.parse import urlsplit
 
 from dotenv import dotenv_values
 from dotenv.parser import parse_stream
 from kombu import Queue
 
+from portal import databases
+from portal.data_folder import made_folder, own_secret
 from portal.env import Env, EnvError
 from portal.services.sealing import new_key, parse_ring
 
@@ -61,123 +59,31 @@ def _stop(error: EnvError) -> NoReturn:
     sys.exit(f"sonde: {error}")
 
 
-def _data_dir() -> Path:
-    path = BASE_DIR / Path(env.text("DATA_DIR", "data")).expanduser()
-    try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise EnvError(f"DATA_DIR: cannot make {path}: {error.strerror}") from None
-    return path.resolve()
-
-
-def _own_secret(name: str, file: str, make: Callable[[], str]) -> str:
-    """A secret given by environment, else one made once and kept (0600) in the data folder."""
-    return env.secret(name) or _kept(name, DATA_DIR / file) or _keep(name, DATA_DIR / file, make())
-
-
-def _kept(name: str, path: Path) -> str:
-    try:
-        kept = path.read_text(encoding="ascii").strip()
-    except FileNotFoundError:
-        return ""
-    except (OSError, UnicodeDecodeError):
-        raise EnvError(f"{name}: cannot read {path}") from None
-    if not kept:
-        raise EnvError(f"{name}: {path} is empty: restore it or delete it")
-    return kept
-
-
-def _keep(name: str, path: Path, made: str) -> str:
-    """Written whole before it gets its name: of two processes that start at once, one is the first."""
-    try:
-        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-        with os.fdopen(handle, "w", encoding="ascii") as stream:
-            stream.write(f"{made}\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-        with contextlib.suppress(FileExistsError):
-            os.link(draft, path)
-        os.unlink(draft)
-    except OSError as error:
-        raise EnvError(f"DATA_DIR: cannot write {path}: {error.strerror}") from None
-    return _kept(name, path)
-
-
 def _secret_key() -> str:
-    key = _own_secret("SECRET_KEY", "secret.key", partial(secrets.token_urlsafe, 48))
+    path = DATA_DIR / "secret.key"
+    key = env.secret("SECRET_KEY") or own_secret("SECRET_KEY", path, partial(secrets.token_urlsafe, 48))
     if len(key) < SHORTEST_SECRET_KEY:
         raise EnvError(f"SECRET_KEY: must have at least {SHORTEST_SECRET_KEY} characters")
     return key
 
 
 def _encryption_keys() -> str:
-    keys = _own_secret("SONDE_ENCRYPTION_KEYS", "encryption.keys", new_key)
+    name, path = "SONDE_ENCRYPTION_KEYS", DATA_DIR / "encryption.keys"
+    keys = env.secret("SONDE_ENCRYPTION_KEYS") or own_secret(name, path, new_key)
     try:
         parse_ring(keys)
     except ValueError as error:
-        raise EnvError(f"SONDE_ENCRYPTION_KEYS: {error}") from None
+        raise EnvError(f"{name}: {error}") from None
     return keys
-
-
-def _sqlite(path: Path) -> dict[str, Any]:
-    return {
-        "ENGINE": "django.db.backends.sqlite3",
-        "NAME": path,
-        "CONN_MAX_AGE": 0,
-        "OPTIONS": {
-            "timeout": 20,
-            # Read-then-write transactions would get BUSY at once under DEFERRED (STACK §2.1).
-            "transaction_mode": "IMMEDIATE",
-            "init_command": (
-                "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;"
-                " PRAGMA temp_store=MEMORY; PRAGMA cache_size=-16000"
-            ),
-        },
-    }
-
-
-def _postgres(url: str) -> dict[str, Any]:
-    parts = urlsplit(url)
-    if not parts.path.strip("/"):
-        raise EnvError("DATABASE_URL: names no database")
-    return {
-        "ENGINE": "django.db.backends.postgresql",
-        "NAME": unquote(parts.path.strip("/")),
-        "USER": unquote(parts.username or ""),
-        "PASSWORD": unquote(parts.password or ""),
-        "HOST": parts.hostname or "",
-        "PORT": str(parts.port or ""),
-        "CONN_MAX_AGE": 0,
-        "CONN_HEALTH_CHECKS": True,
-        "OPTIONS": {
-            # A server that is gone without a word is given up in half a minute, not in a quarter of an hour.
-            "keepalives_idle": 10,
-            "keepalives_interval": 5,
-            "keepalives_count": 4,
-            "tcp_user_timeout": 30_000,
-            **dict(parse_qsl(parts.query)),
-            "pool": {"min_size": 1, "max_size": 16, "timeout": 10},
-            "connect_timeout": 5,
-        },
-    }
 
 
 def _database() -> dict[str, Any]:
     url = env.secret_url("DATABASE_URL", schemes=("postgresql", "postgres"))
     if url:
-        return _postgres(url)
+        return databases.postgres(url)
     if CLUSTER:
         raise EnvError("DATABASE_URL: is needed in cluster mode: postgresql://user:password@host/name")
-    return _sqlite(DATA_DIR / "sonde.sqlite3")
-
-
-def _timezone() -> str:
-    name = env.text("UPSTREAM_TIMEZONE", "UTC")
-    try:
-        ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise EnvError(f"UPSTREAM_TIMEZONE: there is no time zone called {name!r}") from None
-    return name
+    return databases.sqlite(DATA_DIR / "sonde.sqlite3")
 
 
 def _redis() -> str:
@@ -204,7 +110,7 @@ try:
     env = _environment()
     SONDE_MODE = env.choice("SONDE_MODE", ("embedded", "cluster"), "embedded")
     CLUSTER = SONDE_MODE == "cluster"
-    DATA_DIR = _data_dir()
+    DATA_DIR = made_folder(BASE_DIR / Path(env.text("DATA_DIR", "data")).expanduser())
     SECRET_KEY = _secret_key()
     SONDE_ENCRYPTION_KEYS = _encryption_keys()
     DATABASES = {"default": _database()}
@@ -218,7 +124,7 @@ try:
     PPLX_API_VERSION = env.text("PPLX_API_VERSION", "2.18")
     PPLX_IMPERSONATE = env.text("PPLX_IMPERSONATE", USUAL_PROFILE).lower()
     USER_AGENT = env.text("USER_AGENT", BROWSER)
-    UPSTREAM_TIMEZONE = _timezone()
+    UPSTREAM_TIMEZONE = env.timezone("UPSTREAM_TIMEZONE", "UTC")
     ACCOUNT_TYPE = env.choice("ACCOUNT_TYPE", ("free", "pro", "max"), "pro")
     DEFAULT_MODEL = env.text("DEFAULT_MODEL", "gpt")
     CUSTOM_PROMPTS = env.text_or_path("CUSTOM_PROMPTS")

@@ -33,7 +33,7 @@ servers = ExitStack()
 def setting_names() -> set[str]:
     """Every variable that the settings read, and its NAME_FILE form."""
     source = (ROOT / "portal" / "settings.py").read_text(encoding="utf-8")
-    read = re.findall(r'(?:env\.\w+|_own_secret)\(\s*"([A-Z][A-Z0-9_]+)"', source)
+    read = re.findall(r'env\.\w+\(\s*"([A-Z][A-Z0-9_]+)"', source)
     return {*read, *(f"{name}_FILE" for name in read)}
 
 

@@ -29,6 +29,8 @@ WRONG: list[tuple[str, Callable[[Env], object], str]] = [
         "must be a URL that starts with http:// or https:// and names a host",
     ),
     ("http://h:99999", lambda env: env.url("IT"), "is not a URL"),
+    ("Mars/Olympus", lambda env: env.timezone("IT", "UTC"), "there is no time zone called 'Mars/Olympus'"),
+    ("../passwd", lambda env: env.timezone("IT", "UTC"), "there is no time zone called '../passwd'"),
     (
         "http://h/path",
         lambda env: env.origin("IT"),
