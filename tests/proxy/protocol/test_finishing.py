@@ -144,8 +144,11 @@ def test_it_passes_over_what_was_told_before_wherever_that_ended(cut: int) -> No
     assert isinstance(last, Done)
 
 
-def test_it_goes_on_at_once_where_it_is_in_step_again() -> None:
-    assert take_up("One", Text("One two"), Text(" three."), Done("One two three."))[0] == [" two", " three."]
+@pytest.mark.parametrize("blanks", ["", "\n\n"])
+def test_it_goes_on_at_once_where_it_is_in_step_again(blanks: str) -> None:
+    again = (Text(f"{blanks}One two"), Text(" three."), Done(f"{blanks}One two three."))
+
+    assert take_up(f"{blanks}One", *again)[0] == [" two", " three."]
 
 
 def test_it_takes_no_notice_of_blanks_before_an_answer_that_was_told() -> None:
