@@ -1,13 +1,21 @@
 from __future__ import annotations
 
+import asyncio
 import json
+from collections import Counter
 from typing import Any
+from unittest.mock import patch
 
+import httpx
 import pytest
 
 from portal.services import ledger
+from portal.services.ledger_check import check
+from portal.urls import doors
 from research.models.presets import Preset
 from research.models.runs import Run
+from research.services import together
+from tests.api_client import HOST
 from tests.research.api.callers import Caller, caller, end, run_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -176,3 +184,40 @@ def test_it_refuses_what_curl_sends_without_a_header(who: Caller) -> None:
 
 def test_it_writes_the_space_that_the_seed_s_loop_greps_for(who: Caller) -> None:
     assert b'"status": "queued"' in who.client.post("/v1/agent", json=QUESTION).content
+
+
+def ids_of_all(who: Caller, bodies: list[dict[str, Any]]) -> list[str]:
+    """What so many callers get who come at once, over every door of a start in turn."""
+
+    async def come() -> list[str]:
+        transport, headers = httpx.ASGITransport(doors), who.client.headers
+        async with httpx.AsyncClient(transport=transport, base_url=HOST, headers=headers) as client:
+            places = enumerate(bodies)
+            answers = await asyncio.gather(
+                *(client.post(PATHS[place % 2], json=body, timeout=60) for place, body in places)
+            )
+        return [answer.json()["id"] for answer in answers]
+
+    return asyncio.run(come())
+
+
+def test_it_starts_one_run_for_twenty_who_come_at_once_with_one_key(who: Caller) -> None:
+    ids = ids_of_all(who, [{**QUESTION, "idempotency_key": "k"}] * 20)
+    assert len(set(ids)) == Run.objects.count() == 1
+    assert ledger.balance_of(who.user.pk).reserved == 2
+
+
+def test_it_admits_one_of_twenty_who_come_at_once_with_credits_for_one() -> None:
+    poor = caller(credits=2)
+    ids = ids_of_all(poor, [{**QUESTION, "idempotency_key": f"k{place}"} for place in range(20)])
+    assert len(set(ids)) == 20
+    ends = Counter(Run.objects.values_list("state", "error_code"))
+    assert ends == {("queued", ""): 1, ("failed", "insufficient_quota"): 19}
+    assert ledger.balance_of(poor.user.pk).available == 0
+    assert check() == []
+
+
+def test_a_long_question_is_started_alone(who: Caller) -> None:
+    with patch.object(together._groups, "submit", side_effect=AssertionError("a round")):
+        run = run_of(who.start("Why? " * 15_000))
+    assert run.state == "queued"
