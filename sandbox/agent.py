@@ -12,6 +12,7 @@ from starlette.responses import Response
 from sandbox.agent_request import AgentAsk, read_ask
 from sandbox.agent_shapes import asked_for, response
 from sandbox.agent_stream import play
+from sandbox.attached import without_bytes
 from sandbox.bodies import read_json
 from sandbox.faults import FAULTS, Exchange
 from sandbox.runs import expired, look
@@ -78,7 +79,7 @@ class AgentDoor:
 
     async def create(self, request: Request, account: str) -> Response:
         world = self._world
-        body = await read_json(request)
+        body = without_bytes(await read_json(request))
         ask = read_ask(body)
         script = script_for(ask.question, "agent")
         attempt = world.store.receive("agent", None, ask.question)

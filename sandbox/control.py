@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
@@ -12,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from sandbox.attached import attached_in
 from sandbox.bodies import read_json
 from sandbox.faults import FAULTS
 from sandbox.markers import ALL
@@ -132,8 +134,9 @@ class ControlDoor:
         rows = []
         for job in self._world.store.jobs(_PAGE, int(before) if before.isdigit() else None):
             row = asdict(job)
-            del row["body"], row["fingerprint"]
-            rows.append({**row, "state": look(job, now).state})
+            attached = [*attached_in(json.loads(row.pop("body")))]
+            del row["fingerprint"]
+            rows.append({**row, "attached": attached, "state": look(job, now).state})
         return reply(200, {"jobs": rows})
 
     async def _markers(self, _: Request) -> Response:

@@ -12,6 +12,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from sandbox.attached import without_bytes
 from sandbox.bodies import read_body
 from sandbox.keys import check_sonar_lives
 from sandbox.runs import Moment, expired, look, outcome
@@ -105,7 +106,7 @@ class SonarDoor:
     async def create(self, request: Request, account: str) -> Response:
         world = self._world
         check_sonar_lives(account, world.mode)
-        body = read_object(await read_body(request))
+        body = without_bytes(read_object(await read_body(request)))
         if "request" not in body:
             raise invalid(["request"], "Field required", "missing")
         ask, key = read_chat(body["request"], ["request"]), _key(body)

@@ -14,7 +14,7 @@ from portal.api.streaming import Stream
 from portal.models.keys import Scope
 from portal.services.principal import Principal
 from proxy.protocol import chat_functions
-from proxy.protocol.attachments import LARGEST
+from proxy.protocol.attachments import LARGEST_INLINE
 from proxy.protocol.chat import ChatRequest, parse_chat
 from proxy.protocol.chat_stream import ChatFold, ChatHead, ChatStream, Closing, error_frame
 from proxy.protocol.delta import Done
@@ -30,7 +30,7 @@ DOOR = "api"
 AT_ONCE = 64 * 1024
 """Bytes of a request that is read on the event loop, and opened in a round: longer ones would hold the
 others up."""
-LARGEST_REQUEST = LARGEST_BODY + LARGEST * 4 // 3
+LARGEST_REQUEST = LARGEST_BODY + LARGEST_INLINE
 """Bytes: what is attached comes as base64."""
 
 

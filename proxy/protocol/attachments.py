@@ -20,6 +20,8 @@ MOST = 5
 """Attachments of one request, those of earlier messages included."""
 LARGEST = 20 * 1024 * 1024
 """Bytes of all of them together."""
+LARGEST_INLINE = LARGEST * 4 // 3
+"""The same as a request carries them, in base64."""
 LONGEST_URL = 2048
 HEAD = 16
 """Bytes that tell pictures apart."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 from urllib.parse import unquote, urlsplit
 
@@ -39,6 +39,8 @@ class Attachment:
     data: str = ""
     file_id: str = ""
     url: str = ""
+    is_picture: bool = False
+    """As its sender calls it: what an address leads to may be anything."""
 
     @property
     def marker(self) -> str:
@@ -49,6 +51,11 @@ class Attachment:
         """64 hex digits that tell what is attached from everything else."""
         held = f"{self.data}\n{self.file_id}\n{self.url}"
         return hashlib.sha256(held.encode("utf-8", "replace")).hexdigest()
+
+    @property
+    def reference(self) -> str:
+        """The same for people and rows: an id or an address where there is one."""
+        return self.file_id or self.url or f"sha256:{self.fingerprint}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +133,7 @@ def read_image(part: Mapping[str, object]) -> Attachment:
     url = value.get("url") if isinstance(value, dict) else value
     if not isinstance(url, str) or not url:
         raise _bad("An image_url part needs the address of its image.", "input")
-    return _from_url(url, "image")
+    return replace(_from_url(url, "image"), is_picture=True)
 
 
 def read_file(part: Mapping[str, object]) -> Attachment:

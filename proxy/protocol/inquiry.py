@@ -25,8 +25,8 @@ class Inquiry:
     language: str = "en-US"
     recency: Recency | None = None
     follows: UUID | None = None
-    files: tuple[UUID, ...] = ()
-    """Attached, of those that we keep."""
+    has_attachments: bool = False
+    """Something is kept for `key` that goes with it."""
 
 
 def query_document(query: str, instructions: str = "", history: Sequence[Mapping[str, str]] = ()) -> str:

@@ -132,13 +132,16 @@ def _message(value: object) -> object:
         return value
     if len(value["content"]) > MOST_PARTS:
         raise BadRequest(f"content must have at most {MOST_PARTS} entries", param="content")
-    return {**value, "content": [_part(part) for part in value["content"]]}
+    return {**value, "content": [chat_part(part) for part in value["content"]]}
 
 
-def _part(part: object) -> object:
+def chat_part(part: object) -> object:
+    """A part of a message as Chat Completions has it. What holds neither colon nor dot is base64."""
     kind = part.get("type") if isinstance(part, dict) else None
     if not isinstance(part, dict) or kind not in ("file_url", "pdf_url"):
         return part
     address = part.get(kind)
     url = address.get("url") if isinstance(address, dict) else address
-    return {"type": "file", "file": {"file_url": url, "filename": part.get("file_name")}}
+    name = part.get("file_name") or ("document.pdf" if kind == "pdf_url" else None)
+    is_base64 = isinstance(url, str) and not {":", "."} & set(url[:200])
+    return {"type": "file", "file": {"file_data" if is_base64 else "file_url": url, "filename": name}}

@@ -29,8 +29,9 @@ class Enclosure:
     """One attachment that may be sent. Its bytes are `content`, or those of the file `file_id`, or are
     still to be fetched from `url`; `size` is 0 for those.
 
-    `is_new` when it belongs to the question itself, and not to what was said before. `fingerprint`
-    tells it from others of its name.
+    `is_new` when it belongs to the question itself, and not to what was said before. `is_picture` as
+    its type says, or its sender of what is still to be fetched. `fingerprint` tells it from others of
+    its name.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Enclosure:
     file_id: UUID | None = None
     url: str = ""
     is_new: bool = True
+    is_picture: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,16 @@ def enclose(who: Principal, request: ChatRequest, inherited: Sequence[Enclosure]
                 bridge = bridge and bridge.named(attachment.marker, named.marker, "input")
         messages.append(replace(shown, attachments=()))
     return Enclosed(replace(request, messages=tuple(messages), bridge=bridge), tuple(enclosures))
+
+
+def enclosures_of(who: Principal, attachments: Sequence[Attachment]) -> tuple[Enclosure, ...]:
+    """In order. Raises BadRequest and TooLarge, with `param` input."""
+    stored = _stored(who, attachments)
+    found: list[Enclosure] = []
+    for one in attachments:
+        found.append(_enclosure(one, stored.get(one.file_id), is_new=True))
+        rules.check_size(sum(enclosure.size for enclosure in found))
+    return tuple(found)
 
 
 def keep_inline(user_id: int, enclosures: Sequence[Enclosure]) -> tuple[Enclosure, ...]:
@@ -166,15 +178,18 @@ def _enclosure(attachment: Attachment, file: StoredFile | None, *, is_new: bool)
     mark = attachment.fingerprint
     if attachment.url:
         rules.check_url(attachment.url)
-        return Enclosure(attachment.name, mark, url=attachment.url, is_new=is_new)
+        picture = attachment.is_picture
+        return Enclosure(attachment.name, mark, url=attachment.url, is_new=is_new, is_picture=picture)
     if file is not None:
         kind = rules.type_of(file.content_type, file.filename, (read_piece(file.pk, 0) or b"")[: rules.HEAD])
         name = rules.upload_name(file.filename, kind)
-        return Enclosure(name, mark, kind, file.size, file_id=file.pk, is_new=is_new)
+        picture = rules.is_picture(kind)
+        return Enclosure(name, mark, kind, file.size, file_id=file.pk, is_new=is_new, is_picture=picture)
     inline = rules.decode(attachment.data)
     kind = rules.type_of(inline.content_type, attachment.name, inline.content[: rules.HEAD])
     name, size = rules.upload_name(attachment.name, kind), len(inline.content)
-    return Enclosure(name, mark, kind, size, Spool(inline.content), is_new=is_new)
+    spool, picture = Spool(inline.content), rules.is_picture(kind)
+    return Enclosure(name, mark, kind, size, spool, is_new=is_new, is_picture=picture)
 
 
 def _named(attachment: Attachment, filename: str) -> Attachment:

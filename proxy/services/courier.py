@@ -55,25 +55,32 @@ class Courier:
         return plan
 
     async def _parcel(self, place: int) -> Parcel:
+        """Fetched and read once, for every account that it is brought to."""
         enclosure = self._enclosures[place]
-        if enclosure.file_id is not None and enclosure.content is None:
-            content = await in_thread(partial(_read, enclosure.file_id))
-            enclosure = self._enclosures[place] = replace(enclosure, content=content)
-        if enclosure.content is None:
-            enclosure = self._enclosures[place] = await self._fetched(enclosure)
-        if enclosure.content is None:
-            raise RuntimeError("an attachment without content")
-        return Parcel(enclosure.name, enclosure.content_type, enclosure.content)
+        held = sum(one.size for one in self._enclosures) - enclosure.size
+        parcel = await parcel_of(enclosure, rules.LARGEST - held, self._guard or Guard())
+        self._enclosures[place] = replace(
+            enclosure,
+            name=parcel.name,
+            content_type=parcel.content_type,
+            size=parcel.content.size,
+            content=parcel.content,
+        )
+        return parcel
 
-    async def _fetched(self, enclosure: Enclosure) -> Enclosure:
-        held = sum(one.size for one in self._enclosures)
-        guard = Guard() if self._guard is None else self._guard
-        fetched = await fetch(enclosure.url, rules.LARGEST - held, guard)
-        head = fetched.content.head(rules.HEAD)
-        kind = rules.type_of(fetched.content_type, fetched.name or enclosure.name, head)
-        name = rules.upload_name(enclosure.name, kind)
-        content = fetched.content
-        return replace(enclosure, name=name, content_type=kind, size=content.size, content=content)
+
+async def parcel_of(enclosure: Enclosure, largest: int, guard: Guard) -> Parcel:
+    """One attachment with its bytes: those at hand, else those of its file, else what its address leads to,
+    which may be of `largest` bytes. Raises Problem, with `param` input."""
+    content = enclosure.content
+    if content is None and enclosure.file_id is not None:
+        content = await in_thread(partial(_read, enclosure.file_id))
+    if content is not None:
+        return Parcel(enclosure.name, enclosure.content_type, content)
+    fetched = await fetch(enclosure.url, largest, guard)
+    head = fetched.content.head(rules.HEAD)
+    kind = rules.type_of(fetched.content_type, fetched.name or enclosure.name, head)
+    return Parcel(rules.upload_name(enclosure.name, kind), kind, fetched.content)
 
 
 def _read(file_id: UUID) -> Spool:

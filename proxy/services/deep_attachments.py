@@ -1,65 +1,106 @@
-"""Files of `/v1/files` that are attached to a deep research: let in at its start, brought when it is sent."""
+"""What is attached to research: let in and kept at its start, and brought to whoever answers it.
+
+let_in        every cheap check; nothing is written
+hold          in the transaction that makes the run, once its bytes are kept (attachments.keep_inline)
+attached_to   what was kept, for a retry and for backends whose own request carries it
+bring         to the account of a web session that is about to be asked
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from uuid import UUID
 
+from portal.http import Guard
 from portal.services.principal import Principal
-from portal.services.spool import Spool
-from portal.wire.errors import BadRequest
-from proxy.models.files import StoredFile
+from proxy.models.files import ResearchAttachment
 from proxy.protocol import attachments as rules
+from proxy.protocol.chat_messages import Attachment
 from proxy.protocol.delta import Fault
-from proxy.protocol.files import parse_file_id
-from proxy.services.files import read_file, read_piece, visible_files
-from proxy.services.kept_files import gone
+from proxy.services import kept_files
+from proxy.services.attachments import Enclosure, enclosures_of
+from proxy.services.courier import parcel_of
+from proxy.services.files import read_file
 from proxy.services.rotation import renewed
 from proxy.services.threads import in_thread
-from proxy.upstream.attachments import Parcel, deliver
+from proxy.upstream.attachments import deliver
 from proxy.upstream.web import Session
 
 
-def check_files(who: Principal, names: Sequence[str]) -> None:
-    """Every cheap check of `file-…` ids. What is not the caller's own is answered like what does not
-    exist. Raises BadRequest and TooLarge, with `param` input."""
-    rules.check_count(len(names))
-    ids = [parse_file_id(name) for name in names]
-    files = visible_files(who).in_bulk([identity for identity in ids if identity])
-    if any(identity not in files for identity in ids):
-        raise BadRequest("No file with this id exists.", param="input")
-    for file in files.values():
-        _type_of(file)
-    rules.check_size(sum(file.size for file in files.values()))
+def let_in(who: Principal, attached: Sequence[Attachment]) -> tuple[Enclosure, ...]:
+    """Raises BadRequest and TooLarge, with `param` input."""
+    rules.check_count(len(attached))
+    return enclosures_of(who, attached)
 
 
-async def bring(session: Session, files: Sequence[UUID]) -> tuple[Session, tuple[str, ...]] | Fault:
-    """Give the account each file; where it has them now, and the session with whatever cookies that set.
+def hold(key: UUID, enclosures: Sequence[Enclosure]) -> None:
+    """For as long as the research of this key is kept. Raises BadRequest when one of them is gone."""
+    if not enclosures:
+        return
+    kept_files.hold([one.file_id for one in enclosures if one.file_id])
+    rows = [
+        ResearchAttachment(
+            key=key,
+            position=position,
+            name=one.name[:255],
+            content_type=one.content_type,
+            is_picture=one.is_picture,
+            url=one.url,
+            file_id=one.file_id,
+        )
+        for position, one in enumerate(enclosures)
+    ]
+    ResearchAttachment.objects.bulk_create(rows)
 
-    Raises Problem: BadRequest for a file that is gone, UpstreamFailed for what no account would take.
+
+def attached_to(key: UUID) -> tuple[Enclosure, ...]:
+    """Raises BadRequest when the bytes of one of them are gone."""
+    rows = list(ResearchAttachment.objects.filter(key=key).select_related("file"))
+    if any(row.file is None and not row.url for row in rows):
+        raise kept_files.gone()
+    return tuple(
+        Enclosure(
+            row.name,
+            "",
+            row.content_type,
+            row.file.size if row.file else 0,
+            file_id=row.file_id,
+            url=row.url,
+            is_picture=row.is_picture,
+        )
+        for row in rows
+    )
+
+
+def read_attached(enclosure: Enclosure) -> bytes:
+    """The bytes of one that is kept. Raises BadRequest when they are gone."""
+    content = b"" if enclosure.file_id is None else b"".join(read_file(enclosure.file_id))
+    if not content:
+        raise kept_files.gone()
+    return content
+
+
+def forget_attached(keys: Collection[UUID]) -> None:
+    """The bytes go with the next tidying, unless something else needs them."""
+    ResearchAttachment.objects.filter(key__in=keys).delete()
+
+
+async def bring(
+    session: Session, key: UUID, guard: Guard | None = None
+) -> tuple[Session, tuple[str, ...]] | Fault:
+    """Give the account each of them; where it has them now, and the session with whatever cookies that set.
+
+    Raises Problem: BadRequest for one that is gone, UpstreamFailed for what no account would take.
     """
     addresses: list[str] = []
-    for identity in files:
-        delivered = await deliver(session, await in_thread(partial(_parcel, identity)), renewed)
+    held = 0
+    for enclosure in await in_thread(partial(attached_to, key)):
+        parcel = await parcel_of(enclosure, rules.LARGEST - held, guard or Guard())
+        held += parcel.content.size
+        delivered = await deliver(session, parcel, renewed)
         if isinstance(delivered, Fault):
             return delivered
         session = delivered.session
         addresses.append(delivered.url)
     return session, tuple(addresses)
-
-
-def _parcel(identity: UUID) -> Parcel:
-    file = StoredFile.objects.filter(pk=identity, ready=True).first()
-    if file is None:
-        raise gone()
-    content = Spool()
-    for piece in read_file(identity):
-        content.write(piece)
-    kind = _type_of(file)
-    return Parcel(rules.upload_name(file.filename, kind), kind, content)
-
-
-def _type_of(file: StoredFile) -> str:
-    head = (read_piece(file.pk, 0) or b"")[: rules.HEAD]
-    return rules.type_of(file.content_type, file.filename, head)

@@ -97,7 +97,7 @@ async def begin(inquiry: Inquiry, seconds: float) -> Begun | NotBegun:
         return NotBegun("The database is away.", is_busy=True)
     if isinstance(plan, NotBegun):
         return plan
-    brought = await _with_files(plan, inquiry.files, seconds)
+    brought = await _with_attachments(plan, inquiry, seconds)
     if not isinstance(brought, _Plan):
         return brought
     plan, answer = brought, WebAnswer(RESEARCH)
@@ -111,13 +111,13 @@ async def begin(inquiry: Inquiry, seconds: float) -> Begun | NotBegun:
     return Begun(plan.row.pk)
 
 
-async def _with_files(plan: _Plan, files: tuple[UUID, ...], seconds: float) -> _Plan | NotBegun:
+async def _with_attachments(plan: _Plan, inquiry: Inquiry, seconds: float) -> _Plan | NotBegun:
     """The plan with its attachments at the account that it asks; until then nothing was asked."""
-    if not files:
+    if not inquiry.has_attachments:
         return plan
     try:
         async with asyncio.timeout(seconds):
-            brought = await bring(plan.session, files)
+            brought = await bring(plan.session, inquiry.key)
     except TimeoutError:
         brought = Fault(FaultKind.UNAVAILABLE)
     except Problem as problem:

@@ -16,6 +16,7 @@ from portal.wire.errors import Problem
 from proxy.models.research import DeepResearch
 from proxy.protocol.delta import Fault, FaultKind, Thread
 from proxy.services.accounts import CARE, session_of
+from proxy.services.deep_attachments import forget_attached
 from proxy.services.deep_threads import thread_of
 from proxy.upstream import web
 from proxy.upstream.web import Session
@@ -32,7 +33,9 @@ _DONE = frozenset({FaultKind.FORBIDDEN, FaultKind.REJECTED})
 
 
 def forget(keys: Collection[UUID]) -> None:
-    """Have the researches of these keys deleted. It holds once the caller's transaction does."""
+    """Have the researches of these keys deleted, with what was attached to them. It holds once the
+    caller's transaction does."""
+    forget_attached(keys)
     waiting = DeepResearch.objects.filter(key__in=keys, forget_at=None)
     if waiting.update(forget_at=timezone.now()):
         ring_after_commit(CARE)

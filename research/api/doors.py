@@ -23,7 +23,7 @@ from portal.wire.fields import Fields, fields_of
 from portal.wire.ids import parse_response_id
 from proxy.protocol.response_object import deleted
 from proxy.protocol.responses_stream import interrupted
-from research.api.starting import fields_in, read_soon, start
+from research.api.starting import LARGEST_REQUEST, fields_in, read_soon, start
 from research.protocol.agent import parse_run_request
 from research.protocol.answer import (
     RunView,
@@ -119,7 +119,7 @@ def _streamed(view: RunView, *, after: int = WHOLE, headers: Mapping[str, str] |
 
 
 routes = (
-    SwiftRoute("POST", "/v1/agent", RESEARCH, create),
+    SwiftRoute("POST", "/v1/agent", RESEARCH, create, LARGEST_REQUEST),
     KeyRoute("GET", "/v1/agent", RESEARCH, list_all),
     KeyRoute("GET", "/v1/agent/{id}", RESEARCH, retrieve),
     KeyRoute("POST", "/v1/agent/{id}/cancel", RESEARCH, cancel_on_agent),

@@ -19,11 +19,10 @@ from portal.services.principal import Principal
 from portal.wire.errors import BadRequest, Forbidden, NotFound, not_found
 from portal.wire.fields import fields_of
 from proxy.api import responses as chat
-from proxy.api.chat import LARGEST_REQUEST
 from proxy.protocol.response_input import count_input_tokens
 from proxy.protocol.response_object import item_id, list_page
 from research.api import doors
-from research.api.starting import fields_in
+from research.api.starting import LARGEST_REQUEST, fields_in
 from research.models.runs import Run
 from research.protocol.route import engine_of
 from research.queries import find_run

@@ -15,7 +15,7 @@ from portal.models.keys import Scope
 from portal.services.principal import Principal
 from portal.wire.errors import BadRequest, NotFound
 from portal.wire.ids import parse_response_id
-from research.api.starting import fields_in, read_soon, start
+from research.api.starting import LARGEST_REQUEST, fields_in, read_soon, start
 from research.protocol.answer import RunView, as_started, poll_again_after
 from research.protocol.sonar import parse_job
 from research.protocol.sonar_answer import build_job, build_jobs
@@ -71,7 +71,7 @@ routes = tuple(
     route
     for family in ("/v1/async/sonar", "/async/chat/completions")
     for route in (
-        SwiftRoute("POST", family, RESEARCH, create),
+        SwiftRoute("POST", family, RESEARCH, create, LARGEST_REQUEST),
         KeyRoute("GET", family, RESEARCH, list_all),
         KeyRoute("GET", f"{family}/{{id}}", RESEARCH, retrieve),
     )

@@ -6,16 +6,20 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
+from portal.api.intake import LARGEST_BODY
 from portal.api.lean import Call
 from portal.api.threads import run_in_database
 from portal.services.principal import Principal
 from portal.wire.fields import Fields, fields_of
+from proxy.protocol.attachments import LARGEST_INLINE
 from research.models.runs import Door
 from research.protocol.options import RunRequest
 from research.services.start import Started, start_run
 from research.services.together import Asking, start_soon
 
 Read = TypeVar("Read")
+LARGEST_REQUEST = LARGEST_BODY + LARGEST_INLINE
+"""Bytes."""
 AT_ONCE = 64 * 1024
 """Bytes of a request that is read on the event loop, and started in a round: longer ones would hold the
 others up."""

@@ -22,6 +22,7 @@ class AgentBackend:
     sandbox: bool
     name: ClassVar[str] = "agent"
     takes_key: ClassVar[bool] = False
+    carries_attached: ClassVar[bool] = True
 
     async def submit(self, order: Order) -> Submission:
         body, ignored = wire_agent.build_request(order)

@@ -41,6 +41,10 @@ class Backend(Protocol):
         """The upstream keeps one job per idempotency key, so sending again is harmless."""
 
     @property
+    def carries_attached(self) -> bool:
+        """What is attached goes in the request itself: orders bring it along."""
+
+    @property
     def sandbox(self) -> bool:
         """Its answers are simulated, and everything made from them is labelled so."""
 

@@ -28,6 +28,7 @@ class ResponsesBackend:
     model: str
     name: ClassVar[str] = "responses"
     takes_key: ClassVar[bool] = False
+    carries_attached: ClassVar[bool] = True
     sandbox: ClassVar[bool] = False
 
     async def submit(self, order: Order) -> Submission:

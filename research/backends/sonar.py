@@ -25,6 +25,7 @@ class SonarBackend:
     name: ClassVar[str] = "sonar"
     path: ClassVar[str] = "/v1/async/sonar"
     takes_key: ClassVar[bool] = True
+    carries_attached: ClassVar[bool] = True
 
     async def submit(self, order: Order) -> Submission:
         body, ignored = wire_sonar.build_request(order)

@@ -24,6 +24,7 @@ class WebBackend:
     sandbox: bool
     name: ClassVar[str] = "web"
     takes_key: ClassVar[bool] = False
+    carries_attached: ClassVar[bool] = False
 
     async def submit(self, order: Order) -> Submission:
         built = wire_web.build_inquiry(order)

@@ -19,7 +19,7 @@ from research.protocol.filters import read_search
 from research.protocol.options import RunRequest
 from research.protocol.outcome import Options
 from research.protocol.route import RESEARCH_MODELS
-from research.protocol.turns import BETWEEN, Input, read_input
+from research.protocol.turns import BETWEEN, Input, read_input, references
 
 LONGEST_INSTRUCTIONS = 50_000
 LONGEST_KEY = 200
@@ -82,11 +82,12 @@ def parse_run_request(body: Fields, headers: Mapping[str, str]) -> RunRequest:
         before_date=search.before_date,
         reasoning_effort=_reasoning_effort(body),
         language=read_language(body),
-        attachments=asked.files,
+        attachments=references(asked.attached),
     )
     return RunRequest(
         question=asked.question,
         options=options,
+        attached=asked.attached,
         preset=_preset(body),
         metadata=read_metadata(body),
         idempotency_key=read_idempotency_key(body, headers),

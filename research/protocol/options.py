@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from proxy.protocol.chat_messages import Attachment
 from research.protocol.outcome import Options
 
 
@@ -17,6 +18,8 @@ class RunRequest:
 
     question: str
     options: Options = field(default_factory=Options)
+    attached: tuple[Attachment, ...] = ()
+    """What `options.attachments` name, as it came."""
     preset: str | None = None
     metadata: dict[str, str] = field(default_factory=dict)
     idempotency_key: str | None = None

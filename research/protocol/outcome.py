@@ -30,7 +30,7 @@ class Options:
     model: str | None = None
     language: str | None = None
     attachments: tuple[str, ...] = ()
-    """Ids of files of `/v1/files`."""
+    """What tells each thing attached from all others: the id of a file, an address, or a digest."""
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Options:
@@ -50,6 +50,21 @@ class Earlier:
 
 
 @dataclass(frozen=True, slots=True)
+class Attached:
+    """A file that goes with the question. It is at `url`, or is `data`, in base64, of `content_type`."""
+
+    name: str
+    is_picture: bool = False
+    content_type: str = ""
+    data: str = ""
+    url: str = ""
+
+    @property
+    def data_url(self) -> str:
+        return f"data:{self.content_type};base64,{self.data}"
+
+
+@dataclass(frozen=True, slots=True)
 class Order:
     """One run as a backend sees it."""
 
@@ -60,6 +75,8 @@ class Order:
     upstream_key: str
     """Idempotency key, stored before the first attempt; sent where the upstream takes one."""
     earlier: Earlier | None = None
+    attached: tuple[Attached, ...] = ()
+    """For backends whose own request carries it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from research.protocol.agent import (
 from research.protocol.filters import read_search
 from research.protocol.options import RunRequest
 from research.protocol.outcome import Options
-from research.protocol.turns import read_messages
+from research.protocol.turns import read_messages, references
 
 MODEL = "sonar-deep-research"
 EFFORTS = ("minimal", "low", "medium", "high")
@@ -55,11 +55,13 @@ def parse_job(body: Fields, headers: Mapping[str, str]) -> RunRequest:
         after_date=search.after_date,
         before_date=search.before_date,
         language=read_language(request),
+        attachments=references(asked.attached),
     )
     ignored = [request.param(name) for name in UNHONOURED if request.values.get(name) not in (None, False)]
     return RunRequest(
         question=asked.question,
         options=options,
+        attached=asked.attached,
         preset=preset_of(request.choice("reasoning_effort", EFFORTS)),
         idempotency_key=read_idempotency_key(body, headers),
         retry_count=read_retry_count(headers),

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from portal.wire.errors import BadRequest
 from portal.wire.fields import Fields
+from proxy.protocol.chat_messages import Attachment, read_file, read_image
+from proxy.protocol.sonar import chat_part
 
 LONGEST_QUESTION = 100_000
 """Characters. Far above any question, and what both upstreams still take."""
 MOST_ITEMS = 500
-FILES = ("input_file", "input_image")
-LONGEST_FILE_ID = 100
+INPUT_PARTS = ("input_file", "input_image")
+SONAR_PARTS = ("image_url", "file_url", "pdf_url", "file")
+"""Kinds of parts that attach something: of an `input`, and of Sonar's messages."""
 BETWEEN = "\n\n"
 
 
@@ -22,8 +26,13 @@ class Input:
     """Texts of `system` and `developer` items, in order."""
     ignored: tuple[str, ...] = ()
     """Places of items that ask nothing: earlier answers, tool calls."""
-    files: tuple[str, ...] = ()
-    """Ids of attached files, in order, each once."""
+    attached: tuple[Attachment, ...] = ()
+    """In order, each once."""
+
+
+def references(attached: Iterable[Attachment]) -> tuple[str, ...]:
+    """What tells each from all others, short enough to be kept and compared."""
+    return tuple(one.reference for one in attached)
 
 
 def read_input(body: Fields) -> Input:
@@ -33,12 +42,12 @@ def read_input(body: Fields) -> Input:
         return _checked(body, "input", Input(_text(body, "input", value)))
     if body.given("input") and not isinstance(value, list):
         raise body.refuse("input", "must be a string or a list of input items")
-    return _checked(body, "input", _read_items(body, "input", takes_files=True))
+    return _checked(body, "input", _read_items(body, "input", INPUT_PARTS))
 
 
 def read_messages(body: Fields) -> Input:
     """The same of a chat request's `messages`."""
-    return _checked(body, "messages", _read_items(body, "messages", takes_files=False))
+    return _checked(body, "messages", _read_items(body, "messages", SONAR_PARTS))
 
 
 def _checked(body: Fields, name: str, found: Input) -> Input:
@@ -49,19 +58,22 @@ def _checked(body: Fields, name: str, found: Input) -> Input:
     return found
 
 
-def _read_items(body: Fields, name: str, *, takes_files: bool) -> Input:
+def _read_items(body: Fields, name: str, files: Sequence[str]) -> Input:
     said: dict[str, list[str]] = {"user": [], "system": []}
     ignored: list[str] = []
-    files: dict[str, None] = {}
+    attached: dict[str, Attachment] = {}
     for index, value in enumerate(body.items(name, most=MOST_ITEMS)):
         item = body.member(f"{name}[{index}]", value)
         voice = _voice(item)
         if voice is None:
             ignored.append(body.param(f"{name}[{index}]"))
-        else:
-            said[voice] += [text for text in _texts(item, takes_files=takes_files) if text]
-            files |= dict.fromkeys(_files(item) if takes_files else ())
-    return Input(BETWEEN.join(said["user"]), tuple(said["system"]), tuple(ignored), tuple(files))
+            continue
+        said[voice] += [text for text in _texts(item, files) if text]
+        for one in _attached(item, files):
+            if voice != "user":
+                raise item.refuse("content", "has an attachment, which only a user's can have")
+            attached.setdefault(one.reference, one)
+    return Input(BETWEEN.join(said["user"]), tuple(said["system"]), tuple(ignored), tuple(attached.values()))
 
 
 def _voice(item: Fields) -> str | None:
@@ -76,7 +88,7 @@ def _voice(item: Fields) -> str | None:
     raise item.refuse("role", "must be one of: user, assistant, system, developer")
 
 
-def _texts(item: Fields, *, takes_files: bool) -> Iterator[str]:
+def _texts(item: Fields, files: Sequence[str]) -> Iterator[str]:
     content = item.values.get("content")
     if not isinstance(content, list):
         yield _text(item, "content", content)
@@ -85,20 +97,26 @@ def _texts(item: Fields, *, takes_files: bool) -> Iterator[str]:
         kind = part.text("type", longest=100)
         if kind in ("input_text", "text"):
             yield _text(part, "text", part.values.get("text"))
-        elif not takes_files or kind not in FILES:
-            raise part.refuse(
-                "type", f"must be {'input_text, input_file or input_image' if takes_files else 'text'}"
-            )
+        elif kind not in files:
+            raise part.refuse("type", f"must be text, or one of: {', '.join(files)}")
 
 
-def _files(item: Fields) -> Iterator[str]:
-    """A run may wait for long: it takes what is kept already, and nothing that would have to be."""
+def _attached(item: Fields, files: Sequence[str]) -> Iterator[Attachment]:
     for part in _parts(item):
-        if part.text("type", longest=100) in FILES:
-            name = part.word("file_id", longest=LONGEST_FILE_ID)
-            if name is None:
-                raise part.refuse("file_id", "is required: research takes files of /v1/files")
-            yield name
+        if part.values.get("type") in files:
+            yield _attachment(part.values)
+
+
+def _attachment(part: Mapping[str, object]) -> Attachment:
+    """Raises BadRequest with `param` input, as every door does of attachments (proxy-contract §11)."""
+    if part.get("file_id") and part.get("image_url"):
+        raise BadRequest("An image has both image_url and file_id: send one of them.", param="input")
+    if part["type"] == "input_file" or part.get("file_id"):
+        return read_file({"file": part})
+    as_chat = chat_part(part)
+    if isinstance(as_chat, dict) and as_chat["type"] == "file":
+        return read_file(as_chat)
+    return read_image(part)
 
 
 def _parts(item: Fields) -> Iterator[Fields]:

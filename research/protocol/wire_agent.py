@@ -27,6 +27,7 @@ from research.protocol.outcome import (
 )
 from research.protocol.refusals import broken, error_message, refusal
 from research.protocol.thinking import split_thinking
+from research.protocol.wire_files import responses_content
 from research.protocol.wire_json import (
     content_text,
     count_of,
@@ -84,26 +85,25 @@ def build_request(order: Order) -> tuple[dict[str, Any], tuple[str, ...]]:
         ignored.append("search_mode")
     if options.model:
         ignored.append("model")
-    if options.attachments:
-        ignored.append("attachments")
     if options.reasoning_effort and options.reasoning_effort not in _REASONING:
         ignored.append("reasoning_effort")
     return body, tuple(ignored)
 
 
-def _input(order: Order) -> str | list[dict[str, str]]:
-    """The question; with instructions or an earlier turn, a list of items.
+def _input(order: Order) -> str | list[dict[str, Any]]:
+    """The question; with instructions, an earlier turn or something attached, a list of items.
 
     `instructions` would replace the preset's own prompt, a system item adds to it (§5.12).
     """
-    said: list[tuple[str, str]] = []
+    said: list[tuple[str, Any]] = []
     if order.options.instructions:
         said.append(("system", order.options.instructions))
     if order.earlier and not order.earlier.upstream_id:
         said += [("user", order.earlier.question), ("assistant", order.earlier.report)]
-    if not said:
-        return order.question
-    said.append(("user", order.question))
+    content = responses_content(order)
+    if not said and isinstance(content, str):
+        return content
+    said.append(("user", content))
     return [{"type": "message", "role": role, "content": content} for role, content in said]
 
 

@@ -30,6 +30,7 @@ from research.protocol.outcome import (
 )
 from research.protocol.refusals import broken, error_message, refusal
 from research.protocol.thinking import split_thinking
+from research.protocol.wire_files import responses_content
 from research.protocol.wire_json import (
     content_text,
     count_of,
@@ -96,15 +97,16 @@ def _ignored(order: Order) -> Iterable[str]:
         yield "search_before_date_filter"
     if options.language:
         yield "language_preference"
-    if options.attachments:
-        yield "attachments"
 
 
-def _input(order: Order) -> str | list[dict[str, str]]:
-    earlier = order.earlier
-    if earlier is None or earlier.upstream_id:
-        return order.question
-    said = (("user", earlier.question), ("assistant", earlier.report), ("user", order.question))
+def _input(order: Order) -> str | list[dict[str, Any]]:
+    earlier, content = order.earlier, responses_content(order)
+    said: list[tuple[str, Any]] = []
+    if earlier and not earlier.upstream_id:
+        said = [("user", earlier.question), ("assistant", earlier.report)]
+    if not said and isinstance(content, str):
+        return content
+    said.append(("user", content))
     return [{"type": "message", "role": role, "content": content} for role, content in said]
 
 

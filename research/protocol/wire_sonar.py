@@ -26,6 +26,7 @@ from research.protocol.outcome import (
 )
 from research.protocol.refusals import broken, error_message, refusal
 from research.protocol.thinking import split_thinking
+from research.protocol.wire_files import sonar_content
 from research.protocol.wire_json import (
     content_text,
     count_of,
@@ -72,18 +73,16 @@ def build_request(order: Order) -> tuple[dict[str, Any], tuple[str, ...]]:
         request["language_preference"] = options.language
     if options.model and options.model != MODEL:
         ignored.append("model")
-    if options.attachments:
-        ignored.append("attachments")
     return {"request": request, "idempotency_key": order.upstream_key}, tuple(ignored)
 
 
-def _messages(order: Order) -> list[dict[str, str]]:
-    said: list[tuple[str, str]] = []
+def _messages(order: Order) -> list[dict[str, Any]]:
+    said: list[tuple[str, Any]] = []
     if order.options.instructions:
         said.append(("system", order.options.instructions))
     if order.earlier:
         said += [("user", order.earlier.question), ("assistant", order.earlier.report)]
-    said.append(("user", order.question))
+    said.append(("user", sonar_content(order)))
     return [{"role": role, "content": content} for role, content in said]
 
 

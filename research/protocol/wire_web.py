@@ -10,7 +10,6 @@ from uuid import UUID
 
 from proxy.protocol.delta import Done, FaultKind, ModelUsed, Progress, Source
 from proxy.protocol.delta import Fault as WebFault
-from proxy.protocol.files import parse_file_id
 from proxy.protocol.inquiry import MOST_CHARACTERS, Inquiry, query_document
 from proxy.protocol.trail import Trail
 from proxy.protocol.verdicts import EFFECTS
@@ -80,7 +79,7 @@ def build_inquiry(order: Order) -> tuple[Inquiry, tuple[str, ...]] | Refused:
         sources=_SOURCES.get(options.search_mode or "web", ("web",)),
         language=options.language or "en-US",
         recency=_RECENCY.get(options.recency or ""),
-        files=tuple(identity for name in options.attachments if (identity := parse_file_id(name))),
+        has_attachments=bool(options.attachments),
         follows=_uuid(earlier.upstream_id) if earlier and earlier.upstream_id else None,
     )
     return inquiry, tuple(_ignored(order))

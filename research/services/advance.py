@@ -22,11 +22,12 @@ from research.backends.base import Backend, Trace
 from research.backends.table import is_set_up, open_backend
 from research.models.backends import BackendPolicy
 from research.models.runs import Run
-from research.protocol.outcome import Fault, Refused, Stop, Submission, Submitted
+from research.protocol.outcome import Fault, Order, Refused, Stop, Submission, Submitted
 from research.protocol.polling import back_off
 from research.protocol.recovery import AGAIN, NEXT, UNKNOWN, after_refusal
 from research.protocol.states import State
 from research.services import moves, stopping
+from research.services.attaching import with_attached
 from research.services.collect import order_of
 from research.services.money import end_run
 from research.services.moves import AT_REST, Event, FenceLost
@@ -85,13 +86,21 @@ def _send(run: Run) -> None:
     if isinstance(backend, Refused):
         _record_refusal(run, backend, takes_key=False, has_sent=False)
         return
-    order = order_of(run, backend.name)
+    order = _order(run, backend)
+    if isinstance(order, Refused):
+        _record_refusal(run, order, takes_key=False, has_sent=False)
+        return
     if not _claim(run, backend, again=trace == "unknown"):
         return
     crashpoint("submit.before_send")
     answer = network.call(backend.submit(order))
     crashpoint("submit.accepted")
     insist(lambda: record_submission(run, answer, takes_key=backend.takes_key))
+
+
+def _order(run: Run, backend: Backend) -> Order | Refused:
+    order = order_of(run, backend.name)
+    return with_attached(order) if backend.carries_attached else order
 
 
 def _trace_of(run: Run) -> Trace:

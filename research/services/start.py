@@ -26,7 +26,8 @@ from portal.services.queue import ring_after_commit
 from portal.services.upstreams import expects_sandbox
 from portal.wire.crash import crashpoint
 from portal.wire.errors import BadRequest, Conflict
-from proxy.services.deep_attachments import check_files
+from proxy.services.attachments import Enclosure, dropped_on_failure, keep_inline
+from proxy.services.deep_attachments import attached_to, hold, let_in
 from research.models.presets import Preset
 from research.models.runs import Door, Run, ledger_subject
 from research.protocol.fingerprint import fingerprint
@@ -60,8 +61,11 @@ class Refusal:
     message: str
 
 
-def start_run(who: Principal, request: RunRequest, door: str) -> Started:
-    """Start a run, or find the one that this request started before.
+def start_run(
+    who: Principal, request: RunRequest, door: str, enclosures: Sequence[Enclosure] = ()
+) -> Started:
+    """Start a run, or find the one that this request started before. `enclosures` are attached to it
+    that were let in before, instead of the request's own.
 
     Raises BadRequest (`preset`, `previous_response_id`, `input` for what is attached), TooLarge, and
     Conflict (an idempotency key that was used with other parameters).
@@ -72,12 +76,12 @@ def start_run(who: Principal, request: RunRequest, door: str) -> Started:
     known = _started_before(who, request, preset)
     if known is not None:
         return Started(known, replayed=True)
-    if request.options.attachments:
-        check_files(who, request.options.attachments)
+    kept = keep_inline(who.user_id, enclosures or let_in(who, request.attached))
     run = new_run(who, request, preset, usual_seconds(preset), door)
     try:
-        with transaction.atomic():
+        with dropped_on_failure(kept), transaction.atomic():
             _write(who, run)
+            hold(run.upstream_key, kept)
             crashpoint("start.before_commit")
     except IntegrityError:
         # Lost a race for the idempotency key: the winner's row is the answer.
@@ -93,8 +97,8 @@ def start_run(who: Principal, request: RunRequest, door: str) -> Started:
 def retry_run(who: Principal, run_id: UUID) -> Run:
     """Ask a finished run's question again as a new run of the same user, linked to the old.
 
-    Raises BadRequest for a run that goes on, that was deleted, or whose retry is at work: two
-    clicks are one run, and one charge.
+    Raises BadRequest for a run that goes on, that was deleted, whose retry is at work (two clicks are
+    one run, and one charge), or of which something attached is gone.
     """
     old = Run.objects.select_for_update(of=("self",)).filter(pk=run_id, hidden_at=None).first()
     if old is None or not old.is_terminal:
@@ -106,7 +110,7 @@ def retry_run(who: Principal, run_id: UUID) -> Run:
         old.question, options, preset=old.preset, metadata=old.metadata, previous_id=old.previous_id
     )
     owner = replace(who, user_id=old.user_id, key_id=None, key_public_id="")
-    run = start_run(owner, request, Door.ADMIN).run
+    run = start_run(owner, request, Door.ADMIN, attached_to(old.upstream_key)).run
     Run.objects.filter(pk=run.pk).update(retry_of=old)
     audit.record(who, "run.retried", old.public_id, new=run.public_id)
     run.retry_of = old

@@ -8,6 +8,7 @@ import pytest
 
 from portal.wire.errors import BadRequest
 from portal.wire.fields import Fields
+from proxy.protocol.chat_messages import Attachment
 from research.protocol.agent import parse_run_request
 from research.protocol.turns import Input, read_input
 
@@ -65,14 +66,29 @@ def test_it_tells_which_items_ask_nothing() -> None:
         ([user("a\0")], "input[0].content", "input[0].content must not contain NUL characters"),
         ([user("ok"), user([3])], "input[1].content[0]", "input[1].content[0] must be an object"),
         (
-            [user([{"type": "input_image", "image_url": "x"}])],
-            "input[0].content[0].file_id",
-            "input[0].content[0].file_id is required: research takes files of /v1/files",
+            [user([{"type": "input_image"}])],
+            "input",
+            "An image_url part needs the address of its image.",
+        ),
+        (
+            [user([{"type": "input_file", "file_id": "file-a", "file_data": "eA=="}])],
+            "input",
+            "A file part needs exactly one of file_data, file_id and file_url.",
+        ),
+        (
+            [user([{"type": "input_image", "file_id": "file-a", "image_url": "https://a.org/b.png"}])],
+            "input",
+            "An image has both image_url and file_id: send one of them.",
+        ),
+        (
+            [{"role": "system", "content": [{"type": "input_file", "file_id": "file-a"}]}, user("x")],
+            "input[0].content",
+            "input[0].content has an attachment, which only a user's can have",
         ),
         (
             [user([{"type": "input_audio", "data": "x"}])],
             "input[0].content[0].type",
-            "input[0].content[0].type must be input_text, input_file or input_image",
+            "input[0].content[0].type must be text, or one of: input_file, input_image",
         ),
         (
             [user([{"type": "input_text", "text": 4}])],
@@ -94,3 +110,30 @@ def test_it_takes_each_attached_file_once_and_in_order() -> None:
     items = [user([*parts, {"type": "input_text", "text": "Why?"}]), user(parts)]
     asked = parse_run_request(Fields({"input": items}), {})
     assert (asked.question, asked.options.attachments) == ("Why?", ("file-b", "file-a"))
+
+
+def test_it_takes_what_comes_inline_and_by_address() -> None:
+    data = "data:image/png;base64,eA=="
+    parts = [
+        {"type": "input_image", "image_url": data},
+        {"type": "input_image", "image_url": "https://a.org/b.png", "detail": "low"},
+        {"type": "input_file", "filename": "c.txt", "file_data": "eA=="},
+        {"type": "input_file", "file_url": "https://a.org/d.pdf"},
+        {"type": "input_text", "text": "Why?"},
+    ]
+
+    asked = parse_run_request(Fields({"input": [user(parts), user(parts[:1])]}), {})
+
+    assert asked.attached == (
+        Attachment("image", data=data, is_picture=True),
+        Attachment("b.png", url="https://a.org/b.png", is_picture=True),
+        Attachment("c.txt", data="eA=="),
+        Attachment("d.pdf", url="https://a.org/d.pdf"),
+    )
+    digests = [asked.attached[place].fingerprint for place in (0, 2)]
+    assert asked.options.attachments == (
+        f"sha256:{digests[0]}",
+        "https://a.org/b.png",
+        f"sha256:{digests[1]}",
+        "https://a.org/d.pdf",
+    )

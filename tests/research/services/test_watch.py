@@ -40,7 +40,7 @@ def running(count: int) -> list[Run]:
 class Upstream:
     """A backend whose every look gives, or raises, what the test says."""
 
-    name, takes_key, sandbox = "agent", False, False
+    name, takes_key, carries_attached, sandbox = "agent", False, False, False
 
     def __init__(self, look: Callable[[int], Snapshot]) -> None:
         self.look = look
