@@ -16,7 +16,8 @@ django_application: Any = get_asgi_application()
 
 # What follows needs Django set up.
 from portal.api.intake import Intake  # noqa: E402
-from portal.embedded import Embedded, FolderInUse, PortTaken  # noqa: E402
+from portal.data_folder import FolderInUse  # noqa: E402
+from portal.embedded import Embedded, PortTaken  # noqa: E402
 from portal.live import consumer, publish  # noqa: E402
 from portal.live.door import page_socket  # noqa: E402
 from portal.mcp.gateway import Gateway  # noqa: E402

@@ -6,16 +6,15 @@ process at a time: it is locked for as long as the process lives (STACK §2.2.7)
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import socket
-from pathlib import Path
 
 import uvicorn
 from django.conf import settings
 from django.db import connection
 
+from portal.data_folder import FolderLock
 from portal.http import HTTPError, async_client
 from portal.running import preparation
 from portal.running.parts import Beat, Part, Worker
@@ -23,43 +22,9 @@ from portal.services import network, upstreams
 from proxy.services import keepalive, leases, sessions
 from research.services import moves
 
-LOCK_FILE = "sonde.lock"
 WORKER_THREADS = 8
 SANDBOX_HOST = "127.0.0.1"
 STANDBY_SECONDS = 1.0
-
-
-class FolderInUse(Exception):
-    """Another process has the data folder. One line for people."""
-
-
-class FolderLock:
-    """An advisory lock that the system frees when the process ends, however it ends."""
-
-    def __init__(self) -> None:
-        self.handle: int | None = None
-
-    def take(self, folder: Path) -> None:
-        """Lock `folder` for this process, once; FolderInUse names the process that has it."""
-        if self.handle is not None:
-            return
-        handle = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            owner = os.pread(handle, 20, 0).decode("ascii", "replace").strip() or "unknown"
-            os.close(handle)
-            raise FolderInUse(
-                f"{folder} is in use by another Sonde (process {owner}): stop it, or choose another DATA_DIR"
-            ) from None
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
-        self.handle = handle
-
-    def free(self) -> None:
-        if self.handle is not None:
-            os.close(self.handle)
-            self.handle = None
 
 
 # Of the process: `up` takes it before it migrates, the server keeps it.

@@ -13,7 +13,8 @@ from django.conf import settings
 from django.db import Error
 
 from portal.api.threads import run_in_database
-from portal.embedded import Embedded, FolderInUse, PortTaken
+from portal.data_folder import FolderInUse
+from portal.embedded import Embedded, PortTaken
 from portal.running.preparation import NotReady
 from research.queries import any_run_is_live
 

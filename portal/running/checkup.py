@@ -15,6 +15,7 @@ from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from ipaddress import ip_address
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from channels.layers import get_channel_layer
 from django.conf import settings
@@ -22,7 +23,7 @@ from django.db import connection
 from django.utils import timezone
 from redis import Redis, RedisError
 
-from portal.embedded import FolderInUse, FolderLock
+from portal.data_folder import Holder, holder_of
 from portal.http import HTTPError, Response, async_client
 from portal.models.system import Credential, Heartbeat
 from portal.models.users import User
@@ -79,7 +80,7 @@ def data_folder() -> Findings:
     folder = Path(settings.DATA_DIR)
     if not os.access(folder, os.W_OK):
         yield Verdict.WRONG, f"{folder} cannot be written"
-    yield Verdict.OK, f"{folder}{_occupied()}"
+    yield Verdict.OK, f"{folder}{', in use by a running portal' if _holder() else ''}"
     for path in (folder, *(folder / name for name in SECRET_FILES)):
         if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o077 and not _is_sheltered(path, folder):
             wanted = "700" if path.is_dir() else "600"
@@ -156,7 +157,7 @@ def sweeper() -> Findings:
     age = None if last is None else timezone.now() - last
     if age is not None and age < SWEEPER_SILENCE:
         yield Verdict.OK, "sweeps"
-    elif settings.CLUSTER or _occupied():
+    elif settings.CLUSTER or _holder():
         seen = "never" if last is None else f"last at {last:%Y-%m-%d %H:%M:%S} UTC"
         yield Verdict.WRONG, f"is silent ({seen}): is a worker running, and a beat?"
     else:
@@ -200,7 +201,7 @@ def upstream() -> Findings:
     api = upstreams.perplexity_api()
     if api is None:
         return
-    if api.sandbox and not (settings.CLUSTER or _occupied()):
+    if api.sandbox and not (settings.CLUSTER or _holder()):
         yield Verdict.HINT, "the sandbox runs while the portal does"
     else:
         yield from _judge_upstream(api)
@@ -249,11 +250,16 @@ def retention() -> Findings:
 
 
 def address() -> Findings:
-    yield Verdict.OK, f"{settings.PUBLIC_URL}, listening on {settings.HOST}:{settings.PORT}"
+    """As the running portal says, which may have been told another port than the settings say."""
+    public_url, listening = settings.PUBLIC_URL, f"{settings.HOST}:{settings.PORT}"
+    holder = _holder()
+    if holder and holder.listening:
+        public_url, listening = holder.public_url, holder.listening
+    yield Verdict.OK, f"{public_url}, listening on {listening}"
     if "*" in settings.ALLOWED_HOSTS:
         yield Verdict.HINT, "ALLOWED_HOSTS is *: anybody may give the portal another name"
-    is_local = _is_loopback(settings.PUBLIC_HOST)
-    if is_local and not _is_loopback(settings.HOST):
+    is_local = _is_loopback(urlsplit(public_url).hostname or "")
+    if is_local and not _is_loopback(listening.rpartition(":")[0]):
         yield Verdict.HINT, "PUBLIC_URL is an address of this machine only: set it to what others type"
     if not settings.SECURE and not is_local:
         yield (
@@ -284,15 +290,9 @@ LOOKS: dict[str, Callable[[], Findings]] = {
 }
 
 
-def _occupied() -> str:
-    """Says so when a server has the folder, which only embedded mode locks."""
-    lock = FolderLock()
-    try:
-        lock.take(Path(settings.DATA_DIR))
-    except FolderInUse:
-        return ", in use by a running portal"
-    lock.free()
-    return ""
+def _holder() -> Holder | None:
+    """The portal that has the folder, which only embedded mode locks."""
+    return holder_of(Path(settings.DATA_DIR))
 
 
 def _is_sheltered(path: Path, folder: Path) -> bool:

@@ -21,7 +21,8 @@ from django.core.management.base import CommandError
 from django.db import DatabaseError
 from django.utils import timezone
 
-from portal.embedded import Embedded, FolderInUse, PortTaken
+from portal.data_folder import FolderInUse
+from portal.embedded import Embedded, PortTaken
 from portal.management.base import SpokenCommand
 from portal.models.keys import Scope
 from portal.models.users import User

@@ -14,7 +14,8 @@ from django.conf import settings
 from django.core.management.base import BaseCommand
 from django.db import connection
 
-from portal.embedded import FolderInUse, PortTaken, folder_lock
+from portal.data_folder import FolderInUse
+from portal.embedded import PortTaken, folder_lock
 from portal.running import preparation
 from portal.running.preparation import NotReady
 from portal.running.roles import Deaf, run_beat, run_worker
@@ -71,6 +72,8 @@ class Command(BaseCommand):
             listener = (
                 socket.socket(fileno=descriptor) if inherited else open_socket(settings.HOST, settings.PORT)
             )
+        if not settings.CLUSTER:
+            folder_lock.tell(f"{settings.HOST}:{settings.PORT}", settings.PUBLIC_URL)
         if not is_child:
             self.prepare(role)
         on_ready = nothing if is_child else lambda: self.tell_ready(role)

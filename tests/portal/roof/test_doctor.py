@@ -12,6 +12,7 @@ from django.core.management import call_command
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
+from portal.data_folder import FolderLock
 from portal.models.system import Credential, Heartbeat
 from portal.models.users import User
 from portal.running import checkup
@@ -189,6 +190,25 @@ def test_it_hints_at_an_address_that_may_surprise(
 
     assert hint in hints()["address"]
     assert wrong() == {}
+
+
+@pytest.mark.embedded
+def test_it_tells_the_address_of_the_portal_that_runs_and_not_that_of_the_settings(
+    settings: Settings, tmp_path: Path
+) -> None:
+    def said() -> str:
+        return next(finding.text for finding in check_up() if finding.topic == "address")
+
+    running = FolderLock()
+    running.take(tmp_path)
+    assert said() == f"{settings.PUBLIC_URL}, listening on {settings.HOST}:{settings.PORT}"
+    running.tell("0.0.0.0:8123", "http://localhost:8123")
+
+    assert said() == "http://localhost:8123, listening on 0.0.0.0:8123"
+    assert "an address of this machine only" in hints()["address"]
+
+    running.free()
+    assert said() == f"{settings.PUBLIC_URL}, listening on {settings.HOST}:{settings.PORT}"
 
 
 def test_it_goes_on_when_one_look_breaks(monkeypatch: pytest.MonkeyPatch) -> None:

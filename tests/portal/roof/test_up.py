@@ -16,6 +16,7 @@ import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from portal.data_folder import Holder, holder_of
 from tests.portal.listener import Listener
 from tests.portal.roof.visitor import ask, bearer, end_of, hear_of, is_ready, new_session, open_page
 from tests.running_server import RunningServer, ServerError
@@ -179,6 +180,8 @@ def test_it_takes_its_port_from_the_command_line(tmp_path: Path) -> None:
 
     with RunningServer(tmp_path, command=[sys.executable, "manage.py", "up", "--port", str(port)]) as server:
         assert f"is ready: http://127.0.0.1:{port}" in server.output()
+        holder = holder_of(server.folder / "data")
+        assert holder == Holder(str(server.pid), f"127.0.0.1:{port}", f"http://127.0.0.1:{port}")
         assert httpx.get(f"http://127.0.0.1:{port}/health/live").status_code == 200
 
 
