@@ -9,7 +9,7 @@ from django.http import HttpRequest
 
 from portal.admin.base import PortalAdmin, who
 from portal.models.system import Credential
-from portal.services import credentials
+from portal.services import credentials, upstreams
 
 SEEN = ("name", "ending", "standing", "problem", "checked_at", "updated_at")
 
@@ -44,3 +44,5 @@ class CredentialAdmin(PortalAdmin):
                 f"{name} is still set in the environment: the next start stores it again.",
                 messages.WARNING,
             )
+        if loss := upstreams.when_unanswered():
+            self.message_user(request, loss, messages.WARNING)

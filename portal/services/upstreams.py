@@ -139,6 +139,17 @@ def is_configured() -> bool:
     return bool(given) or credentials.find(credentials.PERPLEXITY_API_KEY) is not None or _has_source()
 
 
+def when_unanswered() -> str:
+    """One line for whoever has just taken a credential away; "" while anything else can answer."""
+    if settings.SONDE_UPSTREAM == "sandbox" or is_configured():
+        return ""
+    if uses_sandbox():
+        return (
+            "Nothing is left that could answer: the next start brings the sandbox, no run is answered before."
+        )
+    return "Nothing is left that could answer: every run fails from now on, and costs nothing."
+
+
 def _has_source() -> bool:
     return any(has_credential() for has_credential in _sources)
 

@@ -9,6 +9,7 @@ from portal.models.audit import AuditEntry
 from portal.models.system import Credential
 from portal.services import credentials, sealing
 from tests.portal.admin.site import Site, told
+from tests.proxy.accounts import account
 
 pytestmark = pytest.mark.django_db
 SECRET = "pplx-stored-key-1234"
@@ -54,3 +55,33 @@ def test_it_says_when_the_environment_will_bring_it_back(
     settings.PERPLEXITY_API_KEY = SECRET
     said = told(site.act("delete_selected", row, post="yes"))
     assert "PERPLEXITY_API_KEY is still set in the environment: the next start stores it again." in said
+    assert "Nothing is left" not in str(said)
+
+
+@pytest.mark.parametrize(
+    ("upstream", "is_cluster", "words"),
+    [
+        ("auto", False, "the next start brings the sandbox, no run is answered before."),
+        ("auto", True, "every run fails from now on, and costs nothing."),
+        ("live", False, "every run fails from now on, and costs nothing."),
+        ("sandbox", False, ""),
+    ],
+)
+def test_it_says_what_answers_when_nothing_is_left(
+    site: Site, row: Credential, settings: Settings, upstream: str, is_cluster: bool, words: str
+) -> None:
+    settings.SONDE_UPSTREAM, settings.CLUSTER = upstream, is_cluster
+
+    said = told(site.act("delete_selected", row, post="yes"))
+
+    losses = [text for text in said if "Nothing is left" in text]
+    assert losses == ([f"Nothing is left that could answer: {words}"] if words else [])
+
+
+def test_it_says_nothing_while_something_else_can_answer(
+    site: Site, row: Credential, settings: Settings
+) -> None:
+    settings.SONDE_UPSTREAM = "auto"
+    account(sandbox=False)
+
+    assert "Nothing is left" not in str(told(site.act("delete_selected", row, post="yes")))
