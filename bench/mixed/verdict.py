@@ -89,7 +89,7 @@ def _prices(portal: Portal) -> Iterator[str]:
         wrong = [
             (identity, price, delivered, begun)
             for identity, price, delivered, begun in rows
-            if settled.get(str(identity).replace("-", "")) not in _right(price, delivered, begun)
+            if settled.get(str(identity).replace("-", ""), 0) not in _right(price, delivered, begun)
         ]
         if wrong:
             yield f"{len(wrong)} of {len(rows)} {kind}s have another price: {wrong[:3]}"

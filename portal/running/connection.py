@@ -1,8 +1,9 @@
 """One client's connection: uvicorn's, with an end to its patience.
 
 uvicorn waits for a request's head for as long as the client likes, keeps however much of it comes,
-and stays connected to whoever was answered before their body was whole. Each such connection costs
-a descriptor that the database and the worker of this process need too.
+stays connected to whoever was answered before their body was whole, and waits for ever for a client to
+take the last of its answer. Each such connection costs a descriptor that the database and the worker of
+this process need too.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import resource
+import socket
+import struct
 import sys
 from asyncio import TimerHandle
 from typing import Any
@@ -26,6 +29,11 @@ MOST_AHEAD = 16
 256 KiB can hold fifteen thousand, and keeping those takes 35 MiB."""
 LINGER_SECONDS = 5.0
 """For a client to notice that it was answered before its body was whole."""
+READER_SECONDS = 50.0
+"""For a client to take something of its answer. Less than event streams wait (`portal.api.streaming`): they
+find that their client has left, and end as they always do then."""
+LEAST_TAKEN = 64 * 1024
+"""Bytes that are something, of those that no longer fit into the system's buffers; or all of them."""
 OWN_FILES = 256
 """Descriptors that no client gets: databases, upstreams, logs."""
 ENOUGH_FILES = (65_536, 10_240)
@@ -39,7 +47,8 @@ class TooManyAhead(Exception):
 
 
 class Connection(HttpToolsProtocol):
-    """Closed when a head takes too long or grows too large, and after an answer to half a request."""
+    """Closed when a head takes too long or grows too large, and after an answer to half a request; cut off
+    when its client takes nothing of an answer."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -49,6 +58,9 @@ class Connection(HttpToolsProtocol):
         self.head_size = 0
         self.head_timer: TimerHandle | None = None
         self.linger_timer: TimerHandle | None = None
+        self.reader_timer: TimerHandle | None = None
+        self.untaken = 0
+        """Bytes that waited for the client when that timer began."""
         self.under_way: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn
@@ -62,6 +74,7 @@ class Connection(HttpToolsProtocol):
         """uvicorn tells the last request only: the one under way would write to nobody, and say so in
         fifty lines."""
         self._stop_timers()
+        self._stop_reader_timer()
         self.pipeline.clear()
         if self.under_way is not None and not self.under_way.response_complete:
             self.under_way.disconnected = True
@@ -81,7 +94,7 @@ class Connection(HttpToolsProtocol):
             self.head_size += len(data)
         if self.head_size > LARGEST_HEAD:
             self.transport.write(TOO_LARGE)
-            self.transport.close()
+            self._close()
         elif self.head_timer is None:
             self._expect_head()
 
@@ -100,8 +113,50 @@ class Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if not self.reads_head and self.linger_timer is None:
+        if self.transport.is_closing():
+            self._expect_reader()
+        elif not self.reads_head and self.linger_timer is None:
             self.linger_timer = self.loop.call_later(LINGER_SECONDS, self._end_if_idle)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._expect_reader()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if not self.transport.is_closing():  # else the last of it may still stay
+            self._stop_reader_timer()
+
+    def timeout_keep_alive_handler(self) -> None:
+        self._close()
+
+    def send_400_response(self, msg: str) -> None:
+        super().send_400_response(msg)
+        self._expect_reader()
+
+    def _close(self) -> None:
+        """As soon as the client has taken all."""
+        self.transport.close()
+        self._expect_reader()
+
+    def _expect_reader(self) -> None:
+        if self.reader_timer is None:
+            self.untaken = self.transport.get_write_buffer_size()
+            self.reader_timer = self.loop.call_later(READER_SECONDS, self._look_at_reader)
+
+    def _look_at_reader(self) -> None:
+        self.reader_timer = None
+        if self.transport.get_protocol() is not self:
+            return  # a page's socket has it now
+        if self.untaken - self.transport.get_write_buffer_size() < LEAST_TAKEN:
+            cut_off(self.transport)
+        else:
+            self._expect_reader()
+
+    def _stop_reader_timer(self) -> None:
+        if self.reader_timer is not None:
+            self.reader_timer.cancel()
+            self.reader_timer = None
 
     def _expect_head(self) -> None:
         self.head_timer = self.loop.call_later(HEAD_SECONDS, self._give_up_on_head)
@@ -111,12 +166,12 @@ class Connection(HttpToolsProtocol):
         if self._is_busy():
             self._expect_head()
         else:
-            self.transport.close()
+            self._close()
 
     def _end_if_idle(self) -> None:
         self.linger_timer = None
         if not self._is_busy():
-            self.transport.close()
+            self._close()
 
     def _is_busy(self) -> bool:
         cycle: RequestResponseCycle | None = self.cycle
@@ -148,9 +203,22 @@ class Socket(WebSocketsSansIOProtocol):
             self.transport.write(NO_HANDSHAKE)
             self.transport.close()
 
+    def keepalive_timeout(self) -> None:
+        """A page that answers no ping takes the rest of what it was sent no more than it took the ping."""
+        super().keepalive_timeout()
+        cut_off(self.transport)
+
     def _give_up(self) -> None:
         if not self.handshake_complete:
             self.transport.close()
+
+
+def cut_off(transport: asyncio.Transport) -> None:
+    """A reset: what a client does not take stays neither with us nor with the system, which would go on
+    offering it for minutes."""
+    if (open_socket := transport.get_extra_info("socket")) is not None:
+        open_socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    transport.abort()
 
 
 def raise_open_files() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import select
 import socket
 import threading
 import time
@@ -28,7 +29,7 @@ PATIENCE = 10.0
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
-    """Reads the body but at /unread, and takes a second to answer at /slow."""
+    """Reads the body but at /unread, takes a second to answer at /slow, and says so many bytes at /more/N."""
     if scope["type"] == "websocket":
         await receive()
         if scope["path"] == "/never":
@@ -44,24 +45,39 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
         more = message.get("more_body", False)
     if scope["path"] == "/slow":
         await asyncio.sleep(1)
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
-    await send({"type": "http.response.body", "body": b"ok"})
+    body = b"x" * int(scope["path"].removeprefix("/more/")) if "/more/" in scope["path"] else b"ok"
+    length = (b"content-length", str(len(body)).encode())
+    await send({"type": "http.response.start", "status": 200, "headers": [length]})
+    await send({"type": "http.response.body", "body": body})
 
 
-@pytest.fixture
-def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.4)
-    monkeypatch.setattr(connection, "LINGER_SECONDS", 0.4)
+@pytest.fixture(scope="module")
+def impatient() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("HEAD_SECONDS", "LINGER_SECONDS", "READER_SECONDS"):
+            patch.setattr(connection, name, 0.4)
+        yield
+
+
+@pytest.fixture(scope="module")
+def server(impatient: None) -> Iterator[uvicorn.Server]:
     listener = open_socket("127.0.0.1", 0)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16_384)
     config = uvicorn.Config(
-        application, http=Connection, ws=Socket, lifespan="off", log_config=None, timeout_graceful_shutdown=1
+        application,
+        http=Connection,
+        ws=Socket,
+        lifespan="off",
+        log_config=None,
+        timeout_keep_alive=1,
+        timeout_graceful_shutdown=1,
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     while not server.started:
         time.sleep(0.01)
-    yield listener.getsockname()[1]
+    yield server
     server.should_exit = True
     thread.join()
 
@@ -70,11 +86,15 @@ Dial = Callable[..., socket.socket]
 
 
 @pytest.fixture
-def dial(port: int) -> Iterator[Dial]:
+def dial(server: uvicorn.Server) -> Iterator[Dial]:
+    port = server.servers[0].sockets[0].getsockname()[1]
     opened: list[socket.socket] = []
 
     def connect(said: bytes = b"") -> socket.socket:
-        client = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+        client = socket.socket()
+        client.settimeout(PATIENCE)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16_384)
+        client.connect(("127.0.0.1", port))
         opened.append(client)
         client.sendall(said)
         return client
@@ -82,6 +102,10 @@ def dial(port: int) -> Iterator[Dial]:
     yield connect
     for client in opened:
         client.close()
+    deadline = time.monotonic() + PATIENCE
+    while server.server_state.connections:
+        assert time.monotonic() < deadline, "a connection stays"
+        time.sleep(0.01)
 
 
 def hear(client: socket.socket) -> bytes:
@@ -226,6 +250,28 @@ def test_it_keeps_who_finishes_after_the_answer(dial: Dial) -> None:
     client.sendall(GET)
 
     assert hear_answer(client).startswith(b"HTTP/1.1 200")
+
+
+def is_cut_off(client: socket.socket) -> bool:
+    """Without taking a byte of what is there."""
+    poll = select.poll()
+    poll.register(client, select.POLLHUP | select.POLLERR)
+    return bool(poll.poll(PATIENCE * 1000))
+
+
+@pytest.mark.parametrize("size", [4_000_000, 90_000], ids=["much", "little"])
+@pytest.mark.parametrize("more", [b"", b"Connection: close\r\n", b"\r\nGET / HTTP/1.1\r\n"])
+def test_it_cuts_off_who_takes_nothing_of_an_answer(dial: Dial, size: int, more: bytes) -> None:
+    head = b"GET /more/%d HTTP/1.1\r\nHost: x\r\n" % size
+
+    assert is_cut_off(dial(head + more + b"\r\n"))
+
+
+def test_it_gives_a_slow_reader_its_time(dial: Dial) -> None:
+    client, took = dial(b"GET /more/1000000 HTTP/1.1\r\nHost: x\r\n\r\n"), 0
+    while took < 1_000_000:
+        took += len(client.recv(4096))
+        time.sleep(0.004)  # a second in all, and more than is asked for in each of its parts
 
 
 UPGRADE = b"Host: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
