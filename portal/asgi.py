@@ -16,6 +16,7 @@ django_application: Any = get_asgi_application()
 
 # What follows needs Django set up.
 from portal.api.intake import Intake  # noqa: E402
+from portal.api.large_forms import LargeForms  # noqa: E402
 from portal.data_folder import FolderInUse  # noqa: E402
 from portal.embedded import Embedded, PortTaken  # noqa: E402
 from portal.live import consumer, publish  # noqa: E402
@@ -23,8 +24,9 @@ from portal.live.door import page_socket  # noqa: E402
 from portal.mcp.gateway import Gateway  # noqa: E402
 from portal.running.preparation import NotReady  # noqa: E402
 from portal.urls import doors  # noqa: E402
+from proxy.protocol.attachments import LARGEST  # noqa: E402
 
-pages = Intake(django_application)
+pages = Intake(django_application, largest=LargeForms({"/": LARGEST + 1024 * 1024}))
 agents = Gateway()
 
 

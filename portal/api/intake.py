@@ -89,16 +89,23 @@ class Intake:
     """
 
     def __init__(
-        self, application: Application, *, at_once: int = AT_ONCE, seconds: float = BODY_SECONDS
+        self,
+        application: Application,
+        *,
+        at_once: int = AT_ONCE,
+        seconds: float = BODY_SECONDS,
+        largest: Callable[[Scope], Awaitable[int]] | None = None,
     ) -> None:
+        """`largest`: how many bytes the body of a request may have; without it, what Django takes."""
         self.application = application
         self.seconds = seconds
+        self.largest = largest or _usual
         self.places = asyncio.Semaphore(at_once)
         self.waiting = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         deadline = asyncio.get_running_loop().time() + self.seconds
-        visit = _Visit(self, receive, send, deadline, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+        visit = _Visit(self, receive, send, deadline, await self.largest(scope))
         try:
             await self.application(scope, visit.receive, visit.send)
         finally:
@@ -115,6 +122,11 @@ class Intake:
             await self.places.acquire()
         finally:
             self.waiting -= 1
+
+
+async def _usual(_: Scope) -> int:
+    most: int = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+    return most
 
 
 @dataclass(slots=True)
@@ -143,7 +155,7 @@ class _Visit:
 
     async def _receive_in_time(self) -> Message:
         try:
-            async with asyncio.timeout_at(self.deadline):
+            async with asyncio.timeout_at(self.deadline + self.size / SLOWEST):
                 message = await self.receive_more()
         except TimeoutError:
             raise _too_slow() from None

@@ -43,6 +43,8 @@ _EXTENSIONS: Mapping[str, tuple[str, ...]] = {
     "application/vnd.openxmlformats-officedocument.presentationml.presentation": ("pptx",),
 }
 """The types that the upstream takes (perplexity-web §14)."""
+ENDINGS = tuple(f".{ending}" for endings in _EXTENSIONS.values() for ending in endings)
+"""Of names of files that can be read, for people who choose one."""
 _OF_EXTENSION = {ending: kind for kind, endings in _EXTENSIONS.items() for ending in endings}
 _ALIASES = {"image/jpg": "image/jpeg", "text/x-markdown": "text/markdown"}
 

@@ -8,15 +8,18 @@ bring         to the account of a web session that is about to be asked
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
+from hashlib import sha256
 from uuid import UUID
 
 from portal.http import Guard
 from portal.services.principal import Principal
+from portal.services.spool import Spool
+from portal.wire.errors import BadRequest
 from proxy.models.files import ResearchAttachment
 from proxy.protocol import attachments as rules
-from proxy.protocol.chat_messages import Attachment
+from proxy.protocol.chat_messages import Attachment, shown_name
 from proxy.protocol.delta import Fault
 from proxy.services import kept_files
 from proxy.services.attachments import Enclosure, enclosures_of
@@ -32,6 +35,20 @@ def let_in(who: Principal, attached: Sequence[Attachment]) -> tuple[Enclosure, .
     """Raises BadRequest and TooLarge, with `param` input."""
     rules.check_count(len(attached))
     return enclosures_of(who, attached)
+
+
+def let_in_file(name: str, content_type: str, chunks: Iterable[bytes]) -> Enclosure:
+    """The same of a file that a person has chosen; of several the caller checks number and size."""
+    content, digest = Spool(), sha256()
+    for chunk in chunks:
+        content.write(chunk)
+        digest.update(chunk)
+    if not content.size:
+        raise BadRequest("An attachment is empty.", param="input")
+    kind = rules.type_of(content_type, name, content.head(rules.HEAD))
+    shown = rules.upload_name(shown_name(name) or "file", kind)
+    picture = rules.is_picture(kind)
+    return Enclosure(shown, digest.hexdigest(), kind, content.size, content, is_picture=picture)
 
 
 def hold(key: UUID, enclosures: Sequence[Enclosure]) -> None:

@@ -94,5 +94,4 @@ def _drop_oldest(mine: QuerySet[StoredFile], excess: int, surplus: int) -> None:
 
 
 def _no_room() -> TooLarge:
-    told = "There is no room to keep what is attached: send store as false, or attach less."
-    return TooLarge(told, param="input")
+    return TooLarge("There is no room to keep what is attached: attach less.", param="input")

@@ -17,10 +17,11 @@ from portal.services.limits import admit_request
 from portal.services.principal import Principal
 from portal.wire.errors import NotFound, Problem
 from portal.wire.ids import parse_response_id
-from research.models.runs import Door, Run
-from research.pages.asking import Asking, asking_of, errors_of, new_asking, read_asking, request_of
+from proxy.protocol.attachments import ENDINGS
+from research.models.runs import Run
+from research.pages.asking import FILES, Asking, asking_of, errors_of, new_asking, read_asking
+from research.pages.attaching import start
 from research.queries import enabled_presets, find_run, list_runs, usual_times
-from research.services.start import start_run
 
 RECENT = 6
 DEEPEST = 5
@@ -56,7 +57,7 @@ def ask(request: HttpRequest) -> HttpResponseBase:
     asking = read_asking(request.POST.dict())
     try:
         admit_request(who)
-        started = start_run(who, request_of(asking), Door.BROWSER)
+        started = start(who, asking, request.FILES.getlist(FILES))
     except Problem as problem:
         return _show(request, who, asking, problem)
     if started.replayed:
@@ -91,6 +92,8 @@ def _show(
         "titles": {depth.name: depth.title for depth in depths},
         "examples": EXAMPLES,
         "errors": errors_of(problem) if problem else {},
+        "file_endings": ",".join(ENDINGS),
+        "chose_files": bool(request.FILES),
     }
     return render(request, "research/ask.html", context, status=problem.status if problem else 200)
 

@@ -59,7 +59,9 @@ class Asking:
         return any(options[name] for name in OPTIONS)
 
 
-FIELDS = frozenset(asdict(Asking())) - {"previous", "form"}
+FILES = "files"
+"""The field of what is attached; a page cannot fill it in again."""
+FIELDS = frozenset(asdict(Asking())) - {"previous", "form"} | {FILES}
 """Fields that a person sees; `previous` stands above them all."""
 
 
