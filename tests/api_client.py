@@ -1,4 +1,7 @@
-"""Calls the whole ASGI application in this process, as a server would, without a socket."""
+"""Calls the whole ASGI application in this process, as a server would, without a socket.
+
+Whatever a door answers that OpenAI has too must fit OpenAI's own document, stream and error included.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import httpx
+
+from tests.openapi import misfits
 
 HOST = "http://127.0.0.1:8000"
 
@@ -26,7 +31,10 @@ class Client:
             async with httpx.AsyncClient(transport=transport, base_url=HOST) as client:
                 return await client.request(method, path, headers={**self.headers, **(headers or {})}, **more)
 
-        return asyncio.run(call())
+        response = asyncio.run(call())
+        faults = misfits(method, path, response)
+        assert not faults, faults
+        return response
 
     def get(self, path: str, **more: Any) -> httpx.Response:
         return self.request("GET", path, **more)

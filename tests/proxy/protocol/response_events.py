@@ -1,4 +1,7 @@
-"""The rules of a Responses stream (openai-compat §§3.4, 6), asked of the events that we made."""
+"""The rules of a Responses stream (openai-compat §§3.4, 6), asked of the events that we made.
+
+Ours, the SDK's types, and OpenAI's own document.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from portal.wire.conformance.responses import RESPONSE, ResponseBody
 from portal.wire.conformance.responses_stream import STREAM, ResponseStream
 from portal.wire.sse import SseDecoder
 from proxy.protocol.responses_stream import Event
+from tests.openapi import misfits_of_event
 
 Json = dict[str, Any]
 _strict: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
@@ -36,6 +40,8 @@ def check_stream(body: bytes, *, profile: Profile = "strict") -> list[Json]:
     assert faults(STREAM.run(stream)) == []
     assert faults(RESPONSE.run(ResponseBody(stream.last["response"], profile=profile))) == []
     for event in stream.events:
+        faults_of_event = misfits_of_event(event)
+        assert not faults_of_event, faults_of_event
         if profile == "strict" or event is not stream.last:
             _strict.validate_python(event)
         if profile == "strict" and "response" in event:
