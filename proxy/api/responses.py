@@ -16,7 +16,7 @@ from django.conf import settings
 from portal.api.auth import require_scope
 from portal.api.lean import Answer, Call, Later, Reply, answer_json
 from portal.api.paging import is_backwards, limit_of
-from portal.api.replay import starting_after
+from portal.api.replay import WHOLE, starting_after
 from portal.api.streaming import Stream
 from portal.models.keys import Scope
 from portal.services.principal import Principal
@@ -33,6 +33,7 @@ from proxy.queries import find_response
 from proxy.services.chat import ChatPlan, Question
 from proxy.services.relay import Relay
 from proxy.services.response_making import Making
+from proxy.services.response_rows import can_be_resumed, is_streamed
 from proxy.services.response_tail import tail
 from proxy.services.responses import (
     Opened,
@@ -69,9 +70,12 @@ def retrieve(call: Call, who: Principal) -> Reply:
     row = _find(call, who)
     if after is None:
         return answer_json(row.body)
-    if not (row.background or row.events):
+    if not is_streamed(row):
         told = "Only a response that was made with stream or background can be streamed again."
         raise BadRequest(told, param="stream")
+    if after != WHOLE and not can_be_resumed(row):
+        told = "Its stream broke off, and was made anew: read it from its beginning, without starting_after."
+        raise BadRequest(told, param="starting_after")
     return Stream(partial(tail, row.pk, after), interrupted)
 
 

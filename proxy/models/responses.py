@@ -102,11 +102,12 @@ class ChatResponse(models.Model):
     said = WireField(default=list)
     """The messages that a next response continues: `[[role, text], …]`, this answer's among them."""
     prepared = WireField(null=True)
-    """For a worker: the conversation as it was let in. Empty when it has ended."""
+    """For a worker: the conversation as it was let in, of everything that is streamed or in the background.
+    Empty when it has ended."""
     thread = models.TextField(blank=True)
     """Where the answer lives upstream, sealed: to stop it, or to go on after a worker's death."""
     attempts = models.PositiveSmallIntegerField(default=0)
-    """Workers that have begun it."""
+    """Workers that have begun it; of a stream whose caller was waiting, those that took it over."""
     events = models.PositiveIntegerField(default=0)
     """Events that are written: the next one's sequence number."""
     created_at = models.DateTimeField(default=timezone.now)

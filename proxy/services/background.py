@@ -8,18 +8,20 @@
 A worker that dies renews nothing: the sweep frees the turn, and another goes on. It takes the same
 upstream answer up again where its thread is known; else, while nothing was told, it asks anew. A worker
 whose connection breaks does the same by itself (relay.REJOINS).
+
+A stream whose web process dies is taken over by a worker as well, where its thread is known: its caller
+reads it again from its beginning. It is never asked anew, since nobody knows what of it was told.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import aclosing, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from uuid import UUID
@@ -28,7 +30,7 @@ from django.db import Error, transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
-from portal.services import network, sealing
+from portal.services import network
 from portal.services.queue import ring
 from portal.wire.errors import Problem, Unavailable
 from proxy.models.chats import ChatTurn
@@ -43,12 +45,16 @@ from proxy.services.relay import Relay, Resumed
 from proxy.services.response_making import end_stream
 from proxy.services.response_rows import (
     BACKGROUND,
+    DOOR,
     head_of,
     lines_told,
     question_of,
     stream_of,
+    that_can_go_on,
+    thread_of,
     write_end,
     write_events,
+    write_thread,
 )
 from proxy.services.responses import ANSWER
 from proxy.services.settling import DIED, Outcome, Settled, Superseded, end_turn
@@ -121,7 +127,8 @@ class Draft:
                 # Only now: the reader may have added the first text since the row was locked.
                 mine.filter(first_token_at=None).update(first_token_at=self.first_text_at)
                 write_events(self.response_id, [event for events in taken for event in events])
-                self._write_thread(thread)
+                if thread is not None:
+                    write_thread(self.response_id, thread)
         except Error:
             self.waiting.extendleft(reversed(taken))
             self.thread = self.thread or thread
@@ -148,12 +155,6 @@ class Draft:
     def _take_thread(self) -> Thread | None:
         thread, self.thread = self.thread, None
         return thread
-
-    def _write_thread(self, thread: Thread | None) -> None:
-        if thread is not None:
-            row = ChatResponse(pk=self.response_id)
-            sealed = sealing.seal(json.dumps(asdict(thread)), row, "thread")
-            ChatResponse.objects.filter(pk=self.response_id).update(thread=sealed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +195,9 @@ def answer_response(response_id: UUID) -> None:
 
 
 def ring_waiting() -> None:
-    """Free what workers left that died, and ring again for what no worker has begun."""
+    """Free what processes left that died, and ring again for what no worker has begun."""
     now = timezone.now()
+    _take_over(now)
     turns = list(waiting(now).values_list("pk", flat=True)[:A_SWEEP])
     if not turns:
         return
@@ -204,6 +206,14 @@ def ring_waiting() -> None:
     mine.filter(claimed_at=None).update(lease_until=lease_end())
     for turn_id in turns:
         ring(ANSWER, str(turn_id))
+
+
+def _take_over(now: datetime) -> None:
+    """Hand the streams of dead web processes to the workers."""
+    orphans = ChatTurn.objects.filter(state=State.OPEN, door=DOOR, lease_until__lt=now)
+    known = orphans.filter(pk__in=that_can_go_on().values("pk")).order_by("lease_until")
+    if turns := list(known.values_list("pk", flat=True)[:A_SWEEP]):
+        orphans.filter(pk__in=turns).update(door=BACKGROUND)
 
 
 def waiting(now: datetime) -> QuerySet[ChatTurn]:
@@ -226,26 +236,30 @@ def _claim(response_id: UUID) -> datetime | None:
 
 def _begin(turn: ChatTurn, claimed_at: datetime) -> Work:
     """Raises Problem when it cannot be made, or not any more."""
-    row = ChatResponse.objects.get(pk=turn.pk)
-    if row.attempts > MOST_ATTEMPTS:
+    row = ChatResponse.objects.filter(pk=turn.pk).first()
+    if row is None or row.attempts > MOST_ATTEMPTS:
         raise Unavailable(DIED)
     if row.created_at < timezone.now() - PATIENCE:
         raise Unavailable("Nobody could answer in time.")
     question = question_of(row, turn)
     draft = Draft(row.pk, claimed_at, stream_of(row), judge_of(question), turn.first_token_at)
-    thread = _thread_of(row)
+    thread = thread_of(row)
     plan = plan_again(question, turn, turn.account) if turn.account else None
-    if draft.stream.text and (plan is None or thread is None):
+    may_be_asked_anew = row.background and not draft.stream.text
+    resumed = None
+    if plan and thread:
+        told, since = draft.stream.text, turn.first_token_at
+        resumed = Resumed(thread, told, since, lines_told(row), or_anew=may_be_asked_anew)
+    elif not may_be_asked_anew:
         raise Unavailable(DIED)
     _write_beginning(row, draft)
-    told = draft.stream.text
-    resumed = Resumed(thread, told, turn.first_token_at, lines_told(row)) if plan and thread else None
     return Work(question, plan, draft, resumed)
 
 
 def _write_beginning(row: ChatResponse, draft: Draft) -> None:
-    """`in_progress`, once. Somebody may have cancelled it since: then nothing is written."""
-    events = draft.stream.begin()
+    """The first events, or what is left of them. Somebody may have cancelled it since: then nothing is
+    written."""
+    events = draft.stream.begin() if row.events else draft.stream.open()
     if not events:
         return
     with transaction.atomic():
@@ -256,16 +270,6 @@ def _write_beginning(row: ChatResponse, draft: Draft) -> None:
             ChatResponse.objects.filter(pk=row.pk).update(
                 status=status, body=frame(head_of(row), "in_progress")
             )
-
-
-def _thread_of(row: ChatResponse) -> Thread | None:
-    if not row.thread:
-        return None
-    try:
-        thread = Thread(**json.loads(sealing.unseal(row, "thread")))
-    except sealing.SealError:
-        return None
-    return thread if thread.entry else None
 
 
 async def _answer(turn: ChatTurn, work: Work) -> None:

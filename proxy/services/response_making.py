@@ -8,25 +8,35 @@ The last events are made there, so that the caller reads exactly what is stored.
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from dataclasses import dataclass, field
+from functools import partial
 
+from django.db import Error
 from django.utils import timezone
 
 from portal.wire.errors import Problem
-from proxy.protocol.delta import Delta, Reasoning, Text
+from proxy.protocol.delta import Delta, Reasoning, Text, Thread, ThreadKnown
 from proxy.protocol.functions_answer import BridgeAnswer, Called
 from proxy.protocol.notices import appended, footer
 from proxy.protocol.responses_stream import Closing, Event, ResponseStream
 from proxy.services.bridge import Judge
 from proxy.services.chat import ChatPlan, Question
-from proxy.services.response_rows import write_end
+from proxy.services.response_rows import write_end, write_thread
 from proxy.services.settling import Outcome, Settled
 from proxy.services.telling import footer_of, sonde_of
+from proxy.services.threads import in_thread
+
+log = logging.getLogger(__name__)
+
+_writing: set[asyncio.Task[None]] = set()
 
 
 @dataclass(slots=True)
 class Making:
-    """`stored`: there is a row; with `keeps_events` they are written with its end."""
+    """`stored`: there is a row; with `keeps_events` they are written with its end, and where the answer
+    lives upstream as soon as that is known: a worker goes on with it, should this process die."""
 
     question: Question
     stream: ResponseStream
@@ -37,9 +47,12 @@ class Making:
     _ending: list[Event] | None = None
     _is_open: bool = False
     _kept: list[Event] = field(default_factory=list)
+    _has_thread: bool = False
 
     def feed(self, deltas: list[Delta]) -> list[Event]:
-        """The events of one read. Nothing opens the stream before there is something to say."""
+        """The events of one read, on the event loop. Nothing opens the stream before there is something to
+        say."""
+        self._note_thread(deltas)
         if self.judge is None and not self._is_open and not any(map(_says_something, deltas)):
             return []
         self._is_open = True
@@ -64,10 +77,29 @@ class Making:
             self._ending = self._noted(self.stream.fail(problem))
         return self._ending
 
+    def _note_thread(self, deltas: list[Delta]) -> None:
+        """Written beside the answer, which does not wait for it."""
+        if self._has_thread or not self.keeps_events:
+            return
+        for delta in deltas:
+            if isinstance(delta, ThreadKnown) and delta.thread.entry:
+                self._has_thread = True
+                task = asyncio.create_task(_write_thread(self.question, delta.thread))
+                _writing.add(task)
+                task.add_done_callback(_writing.discard)
+                return
+
     def _noted(self, events: list[Event]) -> list[Event]:
         if self.keeps_events:
             self._kept += events
         return events
+
+
+async def _write_thread(question: Question, thread: Thread) -> None:
+    try:
+        await in_thread(partial(write_thread, question.turn_id, thread))
+    except Error as error:
+        log.warning("a response's thread was not written down: %s", type(error).__name__)
 
 
 def _says_something(delta: Delta) -> bool:

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from uuid import UUID
 
 import msgspec
+from django.db.models import QuerySet
 from django.utils import timezone
 
+from portal.services import sealing
 from portal.services.principal import Principal
 from portal.wire.errors import Problem
 from proxy.models.chats import ChatTurn
 from proxy.models.responses import ChatResponse, ResponseEvents
 from proxy.protocol.chat import ChatRequest
 from proxy.protocol.conversation import Conversation
-from proxy.protocol.delta import Reasoning
+from proxy.protocol.delta import Reasoning, Thread
 from proxy.protocol.functions import read_offer
 from proxy.protocol.functions_prompt import Bridge
 from proxy.protocol.response_functions import as_said, functions_of, turns_of
@@ -170,6 +173,28 @@ def write_events(response_id: UUID, events: Sequence[Event]) -> None:
     ChatResponse.objects.filter(pk=response_id).update(events=last + 1)
 
 
+def write_thread(response_id: UUID, thread: Thread) -> None:
+    """Where the answer lives upstream, for whoever goes on with it after a death."""
+    rows = ChatResponse.objects.filter(pk=response_id, completed_at=None)
+    rows.update(thread=sealing.seal(json.dumps(asdict(thread)), ChatResponse(pk=response_id), "thread"))
+
+
+def thread_of(row: ChatResponse) -> Thread | None:
+    """None where it is not known, or sealed by a key that is gone."""
+    if not row.thread:
+        return None
+    try:
+        thread = Thread(**json.loads(sealing.unseal(row, "thread")))
+    except sealing.SealError:
+        return None
+    return thread if thread.entry else None
+
+
+def that_can_go_on() -> QuerySet[ChatResponse]:
+    """Streams of callers who were waiting which a worker can go on with, should their process die."""
+    return ChatResponse.objects.filter(completed_at=None, prepared__isnull=False).exclude(thread="")
+
+
 def write_end(response_id: UUID, body: Json, events: Sequence[Event], answer: str = "") -> bool:
     """Write the last events and the whole object; False for a response that is over, or was deleted.
 
@@ -209,4 +234,15 @@ def end_with_turn(response_id: UUID, problem: Problem | None) -> None:
     stream = stream_of(row)
     events = [] if row.events else stream.open()
     events += stream.fail(problem) if problem else stream.cancel()
-    write_end(response_id, stream.response, events if row.background else ())
+    write_end(response_id, stream.response, events if is_streamed(row) else ())
+
+
+def can_be_resumed(row: ChatResponse) -> bool:
+    """Whether its events are those that its caller has seen: not of a stream that a worker took over from a
+    dead process, nor while nobody knows whether one will."""
+    return row.background or (row.completed_at is not None and not row.attempts)
+
+
+def is_streamed(row: ChatResponse) -> bool:
+    """Whether its events are kept, now or at its end: not of an answer whose caller waits for the whole."""
+    return row.background or bool(row.events) or row.prepared is not None

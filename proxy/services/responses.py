@@ -108,11 +108,12 @@ def queue_response(who: Principal, request: ResponsesRequest) -> Queued:
 
 
 def cancel_response(who: Principal, row: ChatResponse) -> ChatResponse:
-    """Stop a background response: its worker notices within a second, and tells the upstream.
+    """Stop a background response, or a stream that a worker took over: the worker notices within a second,
+    and tells the upstream.
 
     One that is cancelled stays as it is; what has ended otherwise cannot be: BadRequest.
     """
-    if not row.background:
+    if not row.background and _turn_of_worker(row) is None:
         raise BadRequest("Only a background response can be cancelled.", param="response_id")
     with transaction.atomic():
         stopped = _stop(row)
@@ -126,9 +127,11 @@ def cancel_response(who: Principal, row: ChatResponse) -> ChatResponse:
 
 def stop_responses_of_disabled(sender: object, user: User, actor: Principal | None, **signal: object) -> None:
     """Nobody is left who could read them."""
-    rows = list(ChatResponse.objects.filter(user_id=user.pk, completed_at=None, background=True))
+    rows = list(ChatResponse.objects.filter(user_id=user.pk, completed_at=None))
     # Turns before the ledger, all of them: whoever ends one of them meanwhile does it in this order.
-    turns = ChatTurn.objects.filter(pk__in=[row.pk for row in rows], state=ChatTurn.State.OPEN)
+    turns = ChatTurn.objects.filter(
+        pk__in=[row.pk for row in rows], state=ChatTurn.State.OPEN, door=BACKGROUND
+    )
     list(turns.select_for_update().order_by("pk").values_list("pk", flat=True))
     for row in rows:
         if _stop(row):
@@ -137,9 +140,8 @@ def stop_responses_of_disabled(sender: object, user: User, actor: Principal | No
 
 @transaction.atomic
 def delete_response(who: Principal, row: ChatResponse) -> None:
-    """What was said is gone for good; an answer in the background is stopped."""
-    if row.background:
-        _stop(row)
+    """What was said is gone for good; what a worker answers is stopped."""
+    _stop(row)
     ChatResponse.objects.filter(pk=row.pk).delete()
     audit.record(who, "response.deleted", f"response:{row.pk}")
 
@@ -171,8 +173,13 @@ def _forget_conversations(before: object) -> int:
 
 
 def _stop(row: ChatResponse) -> bool:
-    turn = ChatTurn.objects.filter(pk=row.pk).first()
+    turn = _turn_of_worker(row)
     return turn is not None and end_turn(turn, ChatTurn.State.CANCELLED)
+
+
+def _turn_of_worker(row: ChatResponse) -> ChatTurn | None:
+    """None where its caller is waiting for it, or was."""
+    return ChatTurn.objects.filter(pk=row.pk, door=BACKGROUND).first()
 
 
 def _prepare(who: Principal, request: ResponsesRequest, door: str) -> Asked:
@@ -217,8 +224,9 @@ def _echo(request: ResponsesRequest, history: History) -> Mapping[str, Any]:
 @transaction.atomic
 def _open(asked: Asked) -> ChatPlan:
     plan = open_turn(asked.question)
-    if asked.request.store:
-        _insert(asked, "in_progress")
+    request = asked.request
+    if request.store:
+        _insert(asked, "in_progress", prepared_of(asked.question, request) if request.stream else None)
     return plan
 
 

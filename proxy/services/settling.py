@@ -31,7 +31,7 @@ from proxy.services import continuity
 from proxy.services.accounts import note_fault, note_success
 from proxy.services.catalog import all_models
 from proxy.services.chat import ChatPlan, Question
-from proxy.services.response_rows import BACKGROUND, DOOR, end_with_turn
+from proxy.services.response_rows import BACKGROUND, DOOR, end_with_turn, that_can_go_on
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +104,8 @@ def _settle(plan: ChatPlan, outcome: Outcome, record: Record | None) -> Settled:
         account = note_success(account_id, counted=question.model.counted, opened_at=plan.opened_at)
     elif outcome.fault:
         note_fault(account_id, outcome.fault, plan.session.jar_version)
-    turn = ChatTurn.objects.filter(pk=question.turn_id, state=State.OPEN)
+    # By its door: a worker may have taken over a stream whose process was taken for dead.
+    turn = ChatTurn.objects.filter(pk=question.turn_id, state=State.OPEN, door=question.door)
     if not turn.update(**ending_of(plan, outcome)):
         return Settled()
     _close_money(question, delivered=outcome.delivered)
@@ -174,9 +175,10 @@ def told(plan: ChatPlan, done: Done, account: WebAccount | None) -> Settled:
 def sweep_turns() -> int:
     """Close what processes that died have left open; how many turns that were."""
     expired = ChatTurn.objects.filter(state=State.OPEN, lease_until__lt=timezone.now())
-    # Of those another worker takes over (background.ring_waiting).
-    expired = expired.exclude(door=BACKGROUND).order_by("lease_until")
-    turns = list(expired.only("user_id", "key_id", "door", "created_at", "price")[:A_SWEEP])
+    # Of those a worker takes over (background.ring_waiting).
+    expired = expired.exclude(door=BACKGROUND).exclude(door=DOOR, pk__in=that_can_go_on().values("pk"))
+    columns = ("user_id", "key_id", "door", "created_at", "price")
+    turns = list(expired.order_by("lease_until").only(*columns)[:A_SWEEP])
     return sum(_bury(turn) for turn in turns)
 
 

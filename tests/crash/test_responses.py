@@ -193,21 +193,44 @@ def test_it_is_ended_by_another_worker_when_one_is_killed(cluster: Chats) -> Non
     assert cluster.web.manage("ledger_check").returncode == 0
 
 
-def test_it_fails_what_a_killed_web_process_was_answering(cluster: Chats) -> None:
-    client, before = cluster.client(cluster.web), cluster.credits
-    question = LONG.format("grass green")
+def streamed_by_a_doomed_web(cluster: Chats, question: str) -> Reader:
+    """Its process is killed under it; another web process finds that its lease is over."""
+    client = cluster.client(cluster.web)
     reader = Reader(lambda: client.responses.create(model="gpt", input=question, stream=True))
     reader.wait_for_text()
+    key = parse_response_id(reader.id)
+    until(lambda: cluster.books.read(f"SELECT 1 FROM proxy_chatresponse WHERE id = '{key}' AND thread <> ''"))
 
     cluster.web.kill()
     reader.end()
     cluster.let_leases_end()
-    other = cluster.client(cluster.other_web)
-    until(lambda: other.responses.retrieve(reader.id).status == "failed")
+    return reader
 
+
+def test_a_worker_ends_what_a_killed_web_process_was_streaming(cluster: Chats) -> None:
+    before = cluster.credits
+    reader = streamed_by_a_doomed_web(cluster, LONG.format("grass green"))
+    other = cluster.client(cluster.other_web)
+    whole = list(other.responses.retrieve(reader.id, stream=True))
+
+    final = whole[-1]
+    assert final.type == "response.completed"
+    joined = "".join(one.delta for one in whole if one.type == "response.output_text.delta")
+    assert joined == final.response.output_text == other.responses.retrieve(reader.id).output_text
+    assert joined.startswith(reader.text)
+    checked(cluster.replay(cluster.other_web, reader.id))
+    assert cluster.credits == {"balance": before["balance"] - Decimal("0.1"), "reserved": 0}
+
+
+def test_it_fails_and_costs_nothing_where_the_upstream_has_lost_the_answer(cluster: Chats) -> None:
+    before = cluster.credits
+    reader = streamed_by_a_doomed_web(cluster, LONG.format("snow white") + " [sandbox:no-resume]")
+    other = cluster.client(cluster.other_web)
+    *_, last = other.responses.retrieve(reader.id, stream=True)
+
+    assert last.type == "response.failed"
     failed = other.responses.retrieve(reader.id)
     assert failed.error is not None
     assert failed.error.code == "server_error"
-    assert cluster.credits == before
     assert text_of(failed.model_dump()) == ""
-    assert parse_response_id(reader.id) is not None
+    assert cluster.credits == before

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import aclosing
 from datetime import timedelta
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -91,7 +92,12 @@ def until(holds: Callable[[], object], seconds: float = 15) -> None:
 def told(row: ChatResponse) -> str:
     """The text in the events that are written."""
     data = "".join(ResponseEvents.objects.filter(response=row).values_list("data", flat=True))
-    payloads = [json.loads(line[6:]) for line in data.split("\n") if line.startswith("data: ")]
+    return text_in(data.encode())
+
+
+def text_in(stream: bytes) -> str:
+    """The text in the events that came."""
+    payloads = [json.loads(line[6:]) for line in stream.decode().split("\n") if line.startswith("data: ")]
     return "".join(one["delta"] for one in payloads if one["type"] == "response.output_text.delta")
 
 
@@ -359,6 +365,73 @@ def test_it_takes_the_answer_up_where_a_dead_worker_left_it(who: Chatter, sandbo
     assert entry["reconnects"] == 1
     assert who.spent == "0.1 0"
     assert kinds(who) == ["reserve", "close"]
+
+
+async def left_by_a_dead_web_process(who: Chatter, said: str) -> tuple[ChatResponse, bytes]:
+    """Its caller was told some of it; then a worker may have it. With what the caller had seen by then."""
+    visit = Visit(who.client.application, "POST", PATH, body(said, stream=True), key=who.key)
+    await visit.until(b"output_text.delta")
+    row = await ChatResponse.objects.aget()
+    await asyncio.to_thread(until, lambda: fresh(row).thread)
+    await asyncio.to_thread(die, row)
+    await asyncio.to_thread(background.ring_waiting)
+    seen = visit.body
+    # What the process still does, if it was merely slow, is void.
+    visit.leave()
+    await visit.end()
+    return row, seen
+
+
+async def test_a_stream_is_ended_by_a_worker_when_its_web_process_dies(
+    who: Chatter, sandbox: SandboxServer
+) -> None:
+    row, seen = await left_by_a_dead_web_process(who, "Why? [sandbox:duration=2] [sandbox:thinking]")
+    spent = await asyncio.to_thread(lambda: who.spent)
+    resume = partial(get, who, public(row), stream="true", starting_after="3")
+    refused = [await asyncio.to_thread(resume)]
+    ended = await asyncio.to_thread(work, row)
+    refused.append(await asyncio.to_thread(resume))
+
+    whole = await asyncio.to_thread(replay, who, public(row))
+    last = checked(whole)[-1]
+    assert (spent, last["type"]) == ("0 0.1", "response.completed")
+    assert ended.body == last["response"]
+    assert (ended.body["background"], ended.attempts) == (False, 1)
+    assert text_of(ended.body).startswith(text_in(seen) or "nothing was seen")
+    assert await asyncio.to_thread(lambda: (who.spent, kinds(who))) == ("0.1 0", ["reserve", "close"])
+    [entry] = await asyncio.to_thread(sandbox.web_entries)
+    assert entry["reconnects"] == 1
+    # Its events are others than those that the caller saw.
+    assert [error_of(one)[::2] for one in refused] == [(400, "starting_after")] * 2
+
+
+async def test_a_stream_that_cannot_be_taken_up_fails_and_costs_nothing(
+    who: Chatter, sandbox: SandboxServer
+) -> None:
+    row, _ = await left_by_a_dead_web_process(who, "Why? [sandbox:duration=2] [sandbox:no-resume]")
+    ended = await asyncio.to_thread(work, row)
+
+    assert checked(await asyncio.to_thread(replay, who, public(row)))[-1]["type"] == "response.failed"
+    assert (ended.status, ended.body["output"]) == ("failed", [])
+    assert await asyncio.to_thread(lambda: who.spent) == "0 0"
+    assert len(await asyncio.to_thread(sandbox.web_entries)) == 1
+
+
+async def test_a_stream_that_a_worker_took_over_can_be_stopped(who: Chatter) -> None:
+    row, _ = await left_by_a_dead_web_process(who, "Why? [sandbox:duration=2]")
+
+    got = await asyncio.to_thread(who.client.post, f"{PATH}/{public(row)}/cancel")
+
+    assert got.json()["status"] == "cancelled"
+    assert checked(await asyncio.to_thread(replay, who, public(row)))[-1]["type"] == "response.incomplete"
+
+
+async def test_a_stream_that_a_worker_took_over_is_stopped_when_it_is_deleted(who: Chatter) -> None:
+    row, _ = await left_by_a_dead_web_process(who, "Why? [sandbox:duration=2]")
+
+    await asyncio.to_thread(who.client.request, "DELETE", f"{PATH}/{public(row)}")
+
+    assert (await asyncio.to_thread(turn_of, row)).state == "cancelled"
 
 
 def test_text_that_comes_while_it_is_written_down_is_paid_like_any(who: Chatter) -> None:
