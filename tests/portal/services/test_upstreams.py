@@ -152,6 +152,12 @@ def test_it_asks_no_endpoint_in_a_portal_that_is_told_to_simulate(settings: Sett
     assert upstreams.responses_api() is None
 
 
+def test_it_speaks_to_the_web_where_the_settings_say(settings: Settings) -> None:
+    settings.PPLX_WEB_URL, settings.FLARESOLVERR_URL = "https://web.example", "http://solver.example:8191"
+
+    assert upstreams.live_web() == upstreams.WebUpstream("https://web.example", "http://solver.example:8191")
+
+
 def test_it_says_that_web_sessions_can_answer(settings: Settings) -> None:
     settings.PPLX_COOKIE = "session"
 

@@ -102,6 +102,13 @@ def test_it_gives_up_on_a_record_without_an_end(beginning: bytes) -> None:
         decoder.feed(b"x" * 21)
 
 
+def test_it_takes_the_largest_frames_of_the_upstream() -> None:
+    """The last frame of a deep research has 0.6 MB and more (perplexity-web §5)."""
+    frame = b"x" * (4 * 1024 * 1024)
+
+    assert [record.data for record in SseDecoder().feed(b"data: " + frame + b"\n\n")] == [frame]
+
+
 def test_it_counts_the_lines_of_an_open_record_too() -> None:
     decoder = SseDecoder(longest=1000)
     decoder.feed(b"data: 4567\n" * 200)

@@ -364,6 +364,7 @@ VIOLATIONS: dict[str, str] = {
     "an unknown argument": calls(("weather", {"city": "Rome", "mood": "x"})),
     "one good and one bad call": calls(("clock", {}), ("weather", {})),
     "NaN": ROME.replace('"Rome"', "NaN"),
+    "NaN where a number belongs": ROME.replace('"Rome"', '"Rome", "days": NaN'),
     "Infinity": ROME.replace('"Rome"', "-Infinity"),
     "overflow": ROME.replace('"Rome"', '"Rome", "days": 1e999'),
     "overflow of an integer": ROME.replace('"Rome"', f'"Rome", "days": {"9" * 400}'),

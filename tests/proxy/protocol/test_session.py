@@ -211,6 +211,7 @@ SESSIONS: list[tuple[int, dict[str, str], bytes, FaultKind]] = [
     (200, JSON, session(None), FaultKind.SIGNED_OUT),
     (200, JSON, session({}), FaultKind.SIGNED_OUT),
     (200, JSON, b"null", FaultKind.BROKEN),
+    (200, JSON, b"[]", FaultKind.BROKEN),
     (200, JSON, b"", FaultKind.BROKEN),
     (200, {"content-type": "text/html"}, b"<html>", FaultKind.BLOCKED),
     (401, JSON, b"{}", FaultKind.SIGNED_OUT),

@@ -109,7 +109,14 @@ def test_it_asks_the_session_endpoint_before_it_believes_a_refusal() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [FaultKind.QUOTA, FaultKind.SIGNED_OUT, FaultKind.BLOCKED, FaultKind.RATE_LIMITED]
+    "kind",
+    [
+        FaultKind.QUOTA,
+        FaultKind.SIGNED_OUT,
+        FaultKind.BLOCKED,
+        FaultKind.RATE_LIMITED,
+        FaultKind.UNAVAILABLE,
+    ],
 )
 def test_it_tries_another_account_for_what_is_this_accounts_trouble(kind: FaultKind) -> None:
     assert EFFECTS[kind].elsewhere

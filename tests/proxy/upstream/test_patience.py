@@ -59,6 +59,10 @@ def test_it_counts_only_the_time_that_the_upstream_was_waited_for() -> None:
     assert watch.left == pytest.approx(0.5, abs=0.1)
 
 
+def test_it_gives_nothing_once_the_whole_is_over() -> None:
+    assert Watch(Patience(first=100, silence=100, total=0)).left == 0
+
+
 async def test_it_gives_no_more_than_the_whole_allows() -> None:
     async def chatty() -> AsyncGenerator[bytes, None]:
         while True:

@@ -118,6 +118,11 @@ def test_it_keeps_the_numbers_of_the_last_list_and_every_other_page_behind_it() 
     assert (done.steps, done.usage.searches, done.model, done.complete) == (2, 1, "pplx_alpha", True)
 
 
+def test_it_calls_a_cover_note_without_its_report_incomplete() -> None:
+    done = wire_web.read_finished(Done("The report follows."), Trail())
+    assert (done.complete, done.reason) == (False, "cover_note_only")
+
+
 def test_it_shows_goals_percent_and_time_to_go() -> None:
     running = wire_web.read_running(Done(""), Trail(goals={"Know the moon": None}), Progress(45, 82))
     assert (running.goals, running.percent, running.eta) == (("Know the moon",), 45, 82)

@@ -191,10 +191,11 @@ def test_it_records_the_cost_to_the_last_digit(sandbox: SandboxServer, who: Prin
     assert run.report.upstream_cost == Decimal("0.1234567891")
 
 
+@pytest.mark.parametrize("marker", ["stuck", "duration=1] [sandbox:cancel-ignored"])
 def test_it_stops_a_running_run_upstream_and_gives_everything_back(
-    sandbox: SandboxServer, who: Principal
+    sandbox: SandboxServer, who: Principal, marker: str
 ) -> None:
-    run = drive_to(ask(who, "Tides? [sandbox:stuck]"), State.RUNNING)
+    run = drive_to(ask(who, f"Tides? [sandbox:{marker}]"), State.RUNNING)
     cancel_run(who, run.pk)
     run = drive(run)
     assert run.state == State.CANCELLED
