@@ -99,8 +99,8 @@ def test_it_keeps_attachments_apart_and_their_bytes_out_of_what_is_stored() -> N
     ]
     request = parsed(input=[{"role": "user", "content": content}])
     assert request.attachments == (
-        Attachment("image", data=data),
-        Attachment("file-1", file_id="file-1"),
+        Attachment("image", data=data, is_picture=True),
+        Attachment("file-1", file_id="file-1", is_picture=True),
         Attachment("tides.pdf", data="JVBERi0="),
         Attachment("table.pdf", url="https://a.example/table.pdf"),
     )
@@ -113,7 +113,7 @@ def test_it_keeps_attachments_apart_and_their_bytes_out_of_what_is_stored() -> N
 def test_it_takes_an_image_out_of_what_a_function_gave() -> None:
     shot = {"type": "input_image", "image_url": "https://a.example/shot.png"}
     request = parsed(input=[{"type": "function_call_output", "call_id": "call_1", "output": [shot]}])
-    assert request.attachments == (Attachment("shot.png", url="https://a.example/shot.png"),)
+    assert request.attachments == (Attachment("shot.png", url="https://a.example/shot.png", is_picture=True),)
 
 
 def test_its_prompt_is_one_that_chat_understands() -> None:
