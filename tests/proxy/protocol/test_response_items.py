@@ -100,7 +100,7 @@ def test_it_keeps_attachments_apart_and_their_bytes_out_of_what_is_stored() -> N
     request = parsed(input=[{"role": "user", "content": content}])
     assert request.attachments == (
         Attachment("image", data=data, is_picture=True),
-        Attachment("file-1", file_id="file-1", is_picture=True),
+        Attachment("file-1", file_id="file-1"),
         Attachment("tides.pdf", data="JVBERi0="),
         Attachment("table.pdf", url="https://a.example/table.pdf"),
     )
