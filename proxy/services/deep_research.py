@@ -4,20 +4,23 @@
     trace   what an attempt whose process died has left upstream
 
 The upstream goes on when its client leaves (perplexity-web §15). All of this runs on an event loop;
-each visit to the database is one short piece of work in a thread.
+each visit to the database is one short piece of work in a thread. An attempt writes to its row only while
+it holds the place that it took: a worker whose lease was over changes nothing of what came after it.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Literal
 from uuid import UUID, uuid4
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, transaction
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from portal.services import sealing
@@ -50,6 +53,8 @@ from proxy.upstream.web import Opened, Session
 State = DeepResearch.State
 SENDING = timedelta(seconds=60)
 """How long a place is held for a question on its way."""
+SHARE_OF_FILES = 0.5
+"""What of the wait for the upstream the files may take: to ask takes the rest."""
 TOKEN_SECONDS = 3.0
 """What is waited for a thread's token once its entry is known: the first two frames have none."""
 _KEPT_AS_IT_WAS = frozenset({FaultKind.UNAVAILABLE, FaultKind.REFUSED})
@@ -80,32 +85,42 @@ class NotBegun:
     retry_after: float | None = None
 
 
+_TAKEN = NotBegun("Another worker is at it.", is_busy=True)
+
+
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """A place that was taken, and what is asked there."""
+    """A place that was taken, and what is asked there. `row.held_until` is the proof that it is ours."""
 
     row: DeepResearch
     session: Session
     ask: Ask
 
 
+class _Superseded(Exception):
+    """Somebody else has the question by now."""
+
+
 async def begin(inquiry: Inquiry, seconds: float) -> Begun | NotBegun:
     """Ask one account. `seconds` bound the wait for the upstream, not the database's work."""
+    deadline = asyncio.get_running_loop().time() + seconds
     try:
         plan = await in_thread(partial(_take_place, inquiry))
     except (OperationalError, InterfaceError):
         return NotBegun("The database is away.", is_busy=True)
     if isinstance(plan, NotBegun):
         return plan
-    brought = await _with_attachments(plan, inquiry, seconds)
+    brought = await _with_attachments(plan, inquiry, seconds * SHARE_OF_FILES)
     if not isinstance(brought, _Plan):
         return brought
     plan, answer = brought, WebAnswer(RESEARCH)
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout_at(deadline):
             fault = await _send(plan, answer)
     except TimeoutError:
         fault = None if answer.thread.entry else Fault(FaultKind.TIMED_OUT)
+    except _Superseded:
+        return _TAKEN
     if fault is not None:
         return await in_thread(partial(insist, partial(_refused, plan, fault)))
     return Begun(plan.row.pk)
@@ -121,7 +136,7 @@ async def _with_attachments(plan: _Plan, inquiry: Inquiry, seconds: float) -> _P
     except TimeoutError:
         brought = Fault(FaultKind.UNAVAILABLE)
     except Problem as problem:
-        await in_thread(partial(let_go, plan.row))
+        await in_thread(partial(_give_back, plan.row))
         return NotBegun(problem.message, fault=Fault(FaultKind.REJECTED))
     if isinstance(brought, Fault):
         return await in_thread(partial(insist, partial(_refused, plan, brought)))
@@ -148,25 +163,58 @@ def _trace(key: UUID) -> Begun | Literal["unsent", "unknown"]:
 def _take_place(inquiry: Inquiry) -> _Plan | NotBegun:
     row, _ = DeepResearch.objects.get_or_create(key=inquiry.key, defaults={"state": State.ENDED})
     where, earlier = (None, None) if row.anew else _earlier(inquiry)
+    closed: dict[int, NotBegun] = {}
+    while True:
+        taken = _take_account(row, where, closed)
+        if isinstance(taken, NotBegun):
+            return taken
+        try:
+            session = session_of(taken)
+        except sealing.SealError as error:  # the next one's cookies may be sealed by a key that is there
+            _give_back(row)
+            closed[taken.pk] = NotBegun(str(error))
+            continue
+        except Problem as problem:
+            _give_back(row)
+            return NotBegun(problem.message, is_busy=True)
+        follows = earlier if where == taken.pk else None
+        return _Plan(row, session, _ask(inquiry, follows))
+
+
+def _take_account(
+    row: DeepResearch, where: int | None, closed: Mapping[int, NotBegun]
+) -> WebAccount | NotBegun:
+    """A place of an account, for `row`; `closed` are those that cannot be opened, and why."""
+    without = [*row.tried, *closed]
     with transaction.atomic():
         account = take_account(
-            tier_needed="pro", counted=True, uses="research", excluded=row.tried, preferred=where
+            tier_needed="pro", counted=True, uses="research", excluded=without, preferred=where
         )
-        if account is None:
-            return _none_free(row)
-        row.account, row.state, row.held_until = account, State.ASKED, timezone.now() + SENDING
-        row.thread = row.answered_by = ""
-        row.save()
-    try:
-        session = session_of(account)
-    except sealing.SealError as error:
-        let_go(row)
-        return NotBegun(str(error))
-    except Problem as problem:
-        let_go(row)
-        return NotBegun(problem.message, is_busy=True)
-    follows = earlier if where == account.pk else None
-    return _Plan(row, session, _ask(inquiry, follows))
+        if account is not None:
+            return account if _occupy(row, account) else _TAKEN
+    refusal = _none_free(without)
+    return refusal if refusal.is_busy else next(iter(closed.values()), refusal)
+
+
+def _occupy(row: DeepResearch, account: WebAccount) -> bool:
+    """Whether nobody else has the question, whose place is held or was lately."""
+    now = timezone.now()
+    free = DeepResearch.objects.filter(Q(state=State.ENDED) | Q(held_until__lt=now), pk=row.pk)
+    row.account, row.state, row.held_until = account, State.ASKED, now + SENDING
+    taken = free.update(
+        account=account, state=row.state, held_until=row.held_until, thread="", answered_by=""
+    )
+    return bool(taken)
+
+
+def _held(row: DeepResearch, *or_until: datetime) -> QuerySet[DeepResearch]:
+    """The row, while its place is the one that `row` was given."""
+    mine = DeepResearch.objects.filter(pk=row.pk, account_id=row.account_id)
+    return mine.filter(held_until__in=[row.held_until, *or_until])
+
+
+def _give_back(row: DeepResearch) -> None:
+    _held(row).update(state=State.ENDED, held_until=None)
 
 
 def _earlier(inquiry: Inquiry) -> tuple[int | None, Thread | None]:
@@ -189,14 +237,14 @@ def _ask(inquiry: Inquiry, follows: Thread | None) -> Ask:
     )
 
 
-def _none_free(row: DeepResearch) -> NotBegun:
-    """Why `take_account` found nobody."""
-    if _is_anyone_else(row.tried):
+def _none_free(without: list[int]) -> NotBegun:
+    """Why `take_account` found nobody but those."""
+    if _is_anyone_else(without):
         return NotBegun("Every Perplexity session is busy.", is_busy=True, retry_after=2)
     able = pool().filter(enabled=True, tier__in=(WebAccount.Tier.PRO, WebAccount.Tier.MAX)).exclude(jar="")
     if not able.exists():
         return NotBegun("Deep research needs a Perplexity session of a Pro or Max account.")
-    if not able.exclude(pk__in=row.tried).exists():
+    if not able.exclude(pk__in=without).exists():
         return NotBegun("No Perplexity session could take it.", fault=Fault(FaultKind.UNAVAILABLE))
     problem = why_none(tier_needed="pro", counted=True, uses="research")
     wait = problem.headers.get("Retry-After")
@@ -223,12 +271,15 @@ async def _send(plan: _Plan, answer: WebAnswer) -> Fault | None:
         fault = await reading.until(lambda: bool(answer.thread.entry))
         if fault is not None:
             return fault
-        await in_thread(partial(insist, partial(_take_over, plan, answer)))
+        until = timezone.now() + HOLD
+        if not await in_thread(partial(insist, partial(_take_over, plan, answer, until))):
+            raise _Superseded
+        plan.row.held_until = until
         crashpoint("web.taken")
         fault = await _read_to_token(reading, answer)
         if fault is not None and fault.kind in _REFUSALS:
             return fault
-        await in_thread(partial(insist, partial(_keep_thread, plan, answer)))
+        await in_thread(partial(insist, partial(_keep_thread, plan, answer, until)))
         return None
     finally:
         await reading.close()
@@ -247,35 +298,36 @@ async def _read_to_token(reading: Reading, answer: WebAnswer) -> Fault | None:
 
 
 @transaction.atomic
-def _take_over(plan: _Plan, answer: WebAnswer) -> None:
-    """From now on it is known, and counted."""
+def _take_over(plan: _Plan, answer: WebAnswer, until: datetime) -> bool:
+    """From now on it is known, and counted; False where it is somebody else's."""
     note_research(plan.session.account_id)
-    _keep_thread(plan, answer)
+    return _keep_thread(plan, answer, until)
 
 
-def _keep_thread(plan: _Plan, answer: WebAnswer) -> None:
-    DeepResearch.objects.filter(pk=plan.row.pk).update(
-        thread=sealed(answer.thread, plan.row),
+def _keep_thread(plan: _Plan, answer: WebAnswer, until: datetime) -> bool:
+    """Its place is held `until` then. An earlier try may have written that, and its word was lost."""
+    row = plan.row
+    kept = _held(row, until).update(
+        thread=sealed(answer.thread, row),
         answered_by=model_of(answer),
         state=State.RUNNING,
-        held_until=timezone.now() + HOLD,
+        held_until=until,
     )
+    return bool(kept)
 
 
 def _refused(plan: _Plan, fault: Fault) -> NotBegun:
     """What a refusal means: for the account, and for the next attempt."""
     account_id, effect, row = plan.session.account_id, EFFECTS[fault.kind], plan.row
     note_fault(account_id, fault, plan.session.jar_version, uses="research")
-    row.refresh_from_db()
-    row.state, row.held_until, row.thread = State.ENDED, None, ""
-    row.anew = row.anew or bool(plan.ask.follows and effect.anew)
-    if fault.kind in _KEPT_AS_IT_WAS and not plan.ask.follows:
-        row.tried = [*row.tried, account_id]
-    row.save()
+    anew = row.anew or bool(plan.ask.follows and effect.anew)
+    is_tried = fault.kind in _KEPT_AS_IT_WAS and not plan.ask.follows
+    tried = [*row.tried, account_id] if is_tried else row.tried
+    _held(row).update(state=State.ENDED, held_until=None, thread="", anew=anew, tried=tried)
     told = f"{effect.message} ({fault.detail})" if fault.detail else effect.message
     if plan.ask.follows and effect.anew:
         return NotBegun("The earlier thread is gone: everything is said again.", is_busy=True)
-    if _may_go_elsewhere(fault) and _is_anyone_else([*row.tried, account_id]):
+    if _may_go_elsewhere(fault) and _is_anyone_else([*tried, account_id]):
         return NotBegun(f"One Perplexity session could not take it: {told}", is_busy=True)
     return NotBegun(told, fault=fault, retry_after=fault.retry_after)
 

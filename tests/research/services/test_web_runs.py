@@ -195,6 +195,19 @@ def test_it_puts_the_question_to_one_account_after_another_and_notes_what_each_i
     assert events(run).count("waiting") == len(TROUBLED)
 
 
+def test_it_passes_over_an_account_whose_cookies_cannot_be_opened(
+    sandbox: SandboxServer, who: Principal
+) -> None:
+    account("closed", jar="sealed by a key that is gone", priority=0)
+    alone = drive(ask(who, f"{QUESTION} Alone?"))
+    good = account("good", priority=1)
+    run = drive(ask(who, QUESTION))
+
+    assert (alone.state, spent(who)) == (State.FAILED, 2)
+    assert (run.state, events(run).count("waiting")) == (State.COMPLETED, 0)
+    assert DeepResearch.objects.get(key=run.upstream_key).account == good
+
+
 def test_it_takes_one_from_the_counter_of_research_alone(sandbox: SandboxServer, who: Principal) -> None:
     tester = account(remaining_pro=7, remaining_research=3, quota_at=timezone.now())
     drive(ask(who, QUESTION))

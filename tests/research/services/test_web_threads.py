@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
-from portal.services import ledger
+from portal.services import ledger, network
 from portal.services.principal import Principal
 from proxy.models.research import DeepResearch
-from proxy.services import forgetting
+from proxy.protocol.inquiry import Inquiry
+from proxy.services import deep_research, forgetting
 from proxy.services.deep_threads import thread_of
 from research.models.backends import BackendPolicy
 from research.models.runs import Run
@@ -100,6 +104,27 @@ def test_it_does_what_the_operator_said_when_no_thread_is_known(
     assert spent(who) == (2 if resubmit else 0)
     assert sandbox.counts().web_entries(QUESTION) == asks
     assert ("sent once more" if resubmit else "credits were returned") in run.notes[0]
+
+
+def test_a_worker_that_was_taken_for_dead_changes_nothing_of_what_came_after_it(
+    sandbox: SandboxServer, who: Principal
+) -> None:
+    account()
+    inquiry = Inquiry(uuid4(), QUESTION, f"{QUESTION} [sandbox:slow=1]")
+    with ThreadPoolExecutor(1) as pool:
+        late = pool.submit(network.call, deep_research.begin(inquiry, 20))
+        while not (late.done() or sandbox.web_entries()):
+            time.sleep(0.02)
+        assert network.call(deep_research.trace(inquiry.key)) == "unknown"
+        begun = network.call(deep_research.begin(inquiry, 20))
+        refused = late.result(30)
+
+    assert isinstance(begun, deep_research.Begun)
+    assert isinstance(refused, deep_research.NotBegun)
+    row = DeepResearch.objects.get()
+    thread = thread_of(row)
+    assert thread is not None
+    assert (row.state, thread.entry) == ("running", sandbox.web_entries()[0]["id"])
 
 
 def test_it_simply_sends_what_a_worker_had_not_begun_to_send(sandbox: SandboxServer, who: Principal) -> None:
