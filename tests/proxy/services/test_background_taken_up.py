@@ -1,4 +1,4 @@
-"""Answers in the background that broke off: who goes on when a connection, a worker or a web process is gone."""
+"""Answers in the background that broke off: who goes on when a connection, a worker or a server is gone."""
 
 from __future__ import annotations
 
@@ -45,8 +45,6 @@ from tests.sandbox_server import SandboxServer
 from tests.visit import Visit
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("sandbox")]
-
-LONG = "Why? [sandbox:duration=20] [sandbox:pieces=200]"
 
 
 @pytest.fixture(autouse=True)
