@@ -69,9 +69,9 @@ def _prepare(who: Principal, body: Json) -> Question:
 def _told(relay: Relay, fold: ChatFold, done: Done, *, with_notices: bool) -> ToolResult:
     return mcp_tools.answered(
         "".join(fold.text).strip(),
+        done,
         model=relay.question.model.id,
         answered_by=relay.settled.answered_by,
-        sources=done.sources,
         notices=relay.settled.notices if with_notices else (),
         sandbox=relay.plan is not None and relay.plan.session.upstream.sandbox,
     )

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from portal.wire.fields import Fields
 from portal.wire.tools import Json, Tool, ToolResult, members, parameters
 from proxy.protocol.chat import SOURCES
-from proxy.protocol.delta import Source
+from proxy.protocol.chat_stream import found_of
+from proxy.protocol.delta import Done
 from proxy.protocol.model_table import Model
 from proxy.protocol.notices import appended, footer
 
@@ -30,6 +31,7 @@ _LANGUAGE: Json = {
     "default": "en-US",
     "description": "Language of the answer, as in en-US.",
 }
+_MARKS: Json = {"type": "array", "items": {"type": "string"}}
 _ANSWER = members(
     {
         "answer": {"type": "string"},
@@ -38,8 +40,17 @@ _ANSWER = members(
         "sources": {
             "type": "array",
             "items": members(
-                {"id": {"type": "integer"}, "url": {"type": "string"}, "title": {"type": "string"}}
+                {
+                    "id": {"type": "integer"},
+                    "url": {"type": "string"},
+                    "title": {"type": "string"},
+                    "provenance": {"type": "string", "enum": ["cited", "retrieved"]},
+                }
             ),
+        },
+        "checks": {
+            **members({"out_of_range": _MARKS, "unattributed": _MARKS}),
+            "description": "Marks of the answer that lead to no page, as [9].",
         },
         "notices": {"type": "array", "items": {"type": "string"}},
         "sandbox": {"type": "boolean", "description": "True: simulated, nothing was asked."},
@@ -155,26 +166,21 @@ def reason_body(arguments: Fields) -> Json:
 
 
 def answered(
-    text: str,
-    *,
-    model: str,
-    answered_by: str,
-    sources: Sequence[Source],
-    notices: Sequence[str],
-    sandbox: bool,
+    text: str, done: Done, *, model: str, answered_by: str, notices: Sequence[str], sandbox: bool
 ) -> ToolResult:
     """`text` is the cleaned answer. The list of sources stands behind it: a model is to name them."""
-    listed = footer(sources)
-    said = [*notices, *(["Sandbox: this answer is simulated."] if sandbox else [])]
+    listed = footer(done.sources)
+    lost = [*done.checks.out_of_range, *done.checks.unattributed]
+    said = [
+        *([f"Marks that lead to no page: {' '.join(lost)}"] if lost else []),
+        *notices,
+        *(["Sandbox: this answer is simulated."] if sandbox else []),
+    ]
     told = {
         "answer": text,
         "model": model,
         "answered_by": answered_by or None,
-        "sources": [
-            {"id": number, "url": source.url, "title": source.title}
-            for number, source in enumerate(sources, 1)
-            if source.url
-        ],
+        **found_of(done),
         "notices": list(notices),
         "sandbox": sandbox,
     }

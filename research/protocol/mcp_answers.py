@@ -149,6 +149,7 @@ def _about(view: RunView, report: ReportView) -> Json:
             {"id": source.number, "title": source.title, "url": source.url, "provenance": source.provenance}
             for source in report.sources
         ],
+        "checks": report.checks,
         "notices": [str(notice) for notice in (*report.notices, *view.notes)],
         "usage": usage,
     }

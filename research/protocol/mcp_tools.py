@@ -40,12 +40,13 @@ _OF_SOME_RUNS: Json = {
             {"id": {"type": "integer"}, "title": _TEXT, "url": _TEXT, "provenance": _TEXT},
         ),
     },
+    "checks": {"type": "object", "description": "Marks of the report that lead to no source, by kind."},
     "notices": {"type": "array", "items": _TEXT},
     "usage": {"type": "object"},
     "error": members({"code": _TEXT_OR_NONE, "message": _TEXT}),
     "incomplete_reason": _TEXT,
 }
-"""Page 1 of a report has sources, notices and usage; a failed run has its error."""
+"""Page 1 of a report has sources, checks, notices and usage; a failed run has its error."""
 
 _READING = members(
     {

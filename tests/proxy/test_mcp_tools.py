@@ -60,9 +60,18 @@ def test_it_answers_as_rest_does(who: Chatter) -> None:
     assert found["model"] == rest["model"] == "gpt"
     assert found["answered_by"] == rest["sonde"]["answered_by"]
     assert found["sandbox"] is True
-    assert [source["url"] for source in found["sources"]]
+    assert found["sources"] == rest["sonde"]["sources"] != []
+    assert found["checks"] == rest["sonde"]["checks"]
     assert found["sources"][0]["url"] in result.text
     assert told
+
+
+def test_it_tells_of_marks_that_lead_to_no_page(who: Chatter) -> None:
+    query = f"Why? {say('It scatters[1], they say[9].')}"
+    result = use(who, "ask", query=query)
+    found = structured(result)
+    assert found["checks"] == {"out_of_range": ["[9]"], "unattributed": []}
+    assert "Marks that lead to no page: [9]" in result.text
 
 
 def test_it_charges_the_price_of_the_model_and_names_its_door(who: Chatter) -> None:

@@ -11,6 +11,7 @@ from django.utils import timezone
 from portal.models.audit import AuditEntry
 from portal.services import keys, ledger
 from research.models.presets import Preset
+from research.models.reports import Report
 from research.models.runs import Door, Run
 from research.protocol.mcp_pages import PAGE_SIZE
 from tests.research.api.callers import caller, end, run_of
@@ -123,12 +124,15 @@ def test_it_tells_of_a_run_under_way_without_waiting(me: Agent) -> None:
 def test_it_gives_the_report_its_sources_and_what_it_cost(me: Agent) -> None:
     run = me.start()["id"]
     end(run, text="It scatters [1].", credits_charged=2)
+    checks = {"out_of_range": ["[9]"]}
+    Report.objects.update(checks=checks)
     answer = me.call("get_research", id=run)
     told = answer.structured
     assert told is not None
     assert (told["status"], told["page"], told["page_count"], told["next_page"]) == ("completed", 1, 1, None)
     assert told["text"] == "It scatters [1]."
     assert told["sources"] == [{"id": 1, "title": "A", "url": "https://a.org", "provenance": "cited"}]
+    assert told["checks"] == checks
     assert told["usage"]["pocket_search"]["credits_charged"] == 2
     assert "research_receipt" not in told["usage"]["pocket_search"]
     assert "It scatters [1]." in answer.text
