@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import BinaryIO
 
 from portal.mcp.messages import PARSE_ERROR, Message, NotAMessage, encoded, error, read_message
@@ -26,7 +27,8 @@ class Frames:
     """Made once, in the running loop: it takes both descriptors for itself."""
 
     def __init__(self) -> None:
-        self._lines: asyncio.Queue[bytes | None] = asyncio.Queue(MOST_WAITING)
+        self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._room = threading.Semaphore(MOST_WAITING)
         self._loop = asyncio.get_running_loop()
         self._input = _taken(0, os.open(os.devnull, os.O_RDONLY), "rb")
         self._output = _taken(1, os.dup(2), "wb")
@@ -36,6 +38,7 @@ class Frames:
     async def messages(self) -> AsyncIterator[Message]:
         """Until the end of input. A message with the id null is a notification."""
         while (line := await self._lines.get()) is not None:
+            self._room.release()
             try:
                 message = read_message(line)
             except NotAMessage as problem:
@@ -56,12 +59,14 @@ class Frames:
             log.warning("nobody reads the answers any more")
 
     def _read(self) -> None:
-        while line := self._input.readline(LONGEST_LINE):
-            if line.endswith(b"\n") or len(line) < LONGEST_LINE:
-                self._put(line)
-            else:
-                self._skip_rest()
-        self._put(None)
+        """In a thread of its own: a loop that has ended, at a signal, wants no more."""
+        with suppress(RuntimeError):
+            while line := self._input.readline(LONGEST_LINE):
+                if line.endswith(b"\n") or len(line) < LONGEST_LINE:
+                    self._put(line)
+                else:
+                    self._skip_rest()
+            self._put(None)
 
     def _skip_rest(self) -> None:
         log.warning("a line was skipped: it is longer than %d bytes", LONGEST_LINE)
@@ -69,8 +74,10 @@ class Frames:
             pass
 
     def _put(self, line: bytes | None) -> None:
+        """Raises RuntimeError once the loop is closed."""
         if line is None or line.strip():
-            asyncio.run_coroutine_threadsafe(self._lines.put(line), self._loop).result()
+            self._room.acquire()
+            self._loop.call_soon_threadsafe(self._lines.put_nowait, line)
 
 
 def _taken(descriptor: int, instead: int, mode: str) -> BinaryIO:

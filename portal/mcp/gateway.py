@@ -190,9 +190,9 @@ class Gateway:
         await transports.streams.serve(entered.visit, receive, wire)
 
     async def _bring(self) -> Transports:
-        """The SDK takes its time to import: not on the event loop, and once."""
+        """The SDK takes its time to import: not on the event loop. What has ended is made anew."""
         async with self._making:
-            if self._transports is None:
+            if self._transports is None or self._transports.is_over():
                 transports = await asyncio.to_thread(_import_transports)
                 made = transports()
                 await made.start()

@@ -14,6 +14,8 @@ from typing import Protocol
 
 from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from portal.wire.errors import unavailable
@@ -22,8 +24,8 @@ MOST_LETTERS = 64
 """Messages that wait for a reader; whoever sends more is told to wait."""
 PATIENCE = 2.0
 """Seconds for Redis to answer."""
-HEARTBEAT = 10
 LOOK_SECONDS = 5.0
+"""Of silence, before Redis is asked whether it is there."""
 PREFIX = "sonde.mcp."
 
 
@@ -33,6 +35,9 @@ class Mailboxes(Protocol):
 
     async def post(self, name: str, letter: bytes) -> bool:
         """Whether the box is open. Raises Unavailable when it takes none at present."""
+
+    async def close(self) -> None:
+        """When all boxes are closed."""
 
 
 class LocalMailboxes:
@@ -59,18 +64,30 @@ class LocalMailboxes:
             raise unavailable() from None
         return True
 
+    async def close(self) -> None:
+        pass
+
 
 class RedisMailboxes:
     """Redis counts who listens when it publishes: none means that there is no such stream."""
 
-    def __init__(self, url: str) -> None:
-        self._redis: Redis = Redis.from_url(
-            url, socket_connect_timeout=PATIENCE, socket_timeout=PATIENCE, health_check_interval=HEARTBEAT
-        )
+    def __init__(self, url: str, *, look_seconds: float = LOOK_SECONDS) -> None:
+        def client(retries: int) -> Redis:
+            return Redis.from_url(
+                url,
+                socket_connect_timeout=PATIENCE,
+                socket_timeout=PATIENCE,
+                retry=Retry(NoBackoff(), retries),
+            )
+
+        self._look_seconds = look_seconds
+        self._posting = client(1)
+        # Letters of the meantime would be lost to a connection that is made anew.
+        self._listening = client(0)
 
     @asynccontextmanager
     async def open(self, name: str) -> AsyncIterator[AsyncIterator[bytes]]:
-        async with self._redis.pubsub() as listening:
+        async with self._listening.pubsub() as listening:
             try:
                 await listening.subscribe(PREFIX + name)
                 begun = await listening.get_message(timeout=PATIENCE)
@@ -78,13 +95,17 @@ class RedisMailboxes:
                 raise unavailable() from None
             if begun is None:
                 raise unavailable()
-            yield _published(listening)
+            yield _published(listening, self._look_seconds)
 
     async def post(self, name: str, letter: bytes) -> bool:
         try:
-            return bool(await self._redis.publish(PREFIX + name, letter))
+            return bool(await self._posting.publish(PREFIX + name, letter))
         except RedisError:
             raise unavailable() from None
+
+    async def close(self) -> None:
+        await self._posting.aclose()
+        await self._listening.aclose()
 
 
 async def _letters(box: asyncio.Queue[bytes]) -> AsyncIterator[bytes]:
@@ -92,10 +113,16 @@ async def _letters(box: asyncio.Queue[bytes]) -> AsyncIterator[bytes]:
         yield await box.get()
 
 
-async def _published(listening: PubSub) -> AsyncIterator[bytes]:
-    """Ends when Redis is gone: the client opens another stream then."""
+async def _published(listening: PubSub, look_seconds: float) -> AsyncIterator[bytes]:
+    """Ends when Redis is gone, was gone or says nothing to a ping: the client opens another stream then."""
+    is_asked = False
     with suppress(RedisError):
         while True:
-            message = await listening.get_message(ignore_subscribe_messages=True, timeout=LOOK_SECONDS)
-            if message is not None and message["type"] == "message":
+            message = await listening.get_message(timeout=look_seconds)
+            if message is None and is_asked:
+                return
+            is_asked = message is None
+            if message is None:
+                await listening.ping()
+            elif message["type"] == "message":
                 yield message["data"]

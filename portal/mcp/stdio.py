@@ -17,7 +17,8 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from portal.mcp.frames import Frames
-from portal.mcp.messages import INVALID_REQUEST, Message, error, is_request, named
+from portal.mcp.messages import INVALID_REQUEST, error, is_request, named
+from portal.mcp.owed import Owed
 
 
 async def serve_stdio(server: Server[Any], frames: Frames) -> None:
@@ -33,28 +34,6 @@ async def serve_stdio(server: Server[Any], frames: Frames) -> None:
             await owed.settled()
 
 
-class Owed:
-    """Requests that wait for their answers."""
-
-    def __init__(self) -> None:
-        self._ids: list[object] = []
-        self._none = asyncio.Event()
-        self._none.set()
-
-    def add(self, message: Message) -> None:
-        self._ids.append(message["id"])
-        self._none.clear()
-
-    def answered(self, to: object) -> None:
-        if to in self._ids:
-            self._ids.remove(to)
-        if not self._ids:
-            self._none.set()
-
-    async def settled(self) -> None:
-        await self._none.wait()
-
-
 async def _read(
     frames: Frames, to_server: MemoryObjectSendStream[SessionMessage | Exception], owed: Owed
 ) -> None:
@@ -65,7 +44,7 @@ async def _read(
             frames.write(error(message.get("id"), INVALID_REQUEST, "This is not a JSON-RPC 2.0 message."))
             continue
         if is_request(message):
-            owed.add(message)
+            owed.add(message["id"])
         elif message.get("method") == "notifications/cancelled":
             owed.answered((message.get("params") or {}).get("requestId"))  # it gets no answer
         await to_server.send(SessionMessage(parsed))

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import uvicorn
 
+from portal.live.ending import of_server
 from portal.running.connection import Connection, Socket, raise_open_files
 from portal.running.signals import stop_signals
 
@@ -36,6 +37,10 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.on_ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        of_server.begin()
+        await super().shutdown(sockets)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

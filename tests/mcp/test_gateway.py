@@ -8,9 +8,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from http.client import HTTPConnection
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -31,6 +30,7 @@ META = {
     "io.modelcontextprotocol/clientCapabilities": {},
     "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
 }
+READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 INITIALIZE = {"capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 
 
@@ -296,13 +296,60 @@ async def test_it_masks_the_key_in_the_server_s_own_record_of_a_request(path: st
     assert b"secret" not in scope["raw_path"]
 
 
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningServer, str]]:
+    """A portal to be stopped, and a key for its addresses."""
+    with RunningServer(tmp_path_factory.mktemp("own"), SANDBOX_SECONDS="60") as server:
+        yield server, keys_of(server).url
+
+
 @pytest.mark.slow
-def test_it_ends_with_a_stream_open_and_tells_no_log_the_key(tmp_path: Path) -> None:
+async def test_it_ends_its_streams_at_once_and_answers_whoever_waits(own: tuple[RunningServer, str]) -> None:
+    """What only waits does not use up the grace that a server which stops gives to work."""
+    server, url = own
+    if server.process is None:
+        server.start()
+    async with (
+        httpx.AsyncClient(base_url=server.url, headers=ACCEPT, timeout=60) as http,
+        http.stream("GET", f"/{url}/sse") as idle,
+        http.stream("GET", f"/{url}/sse") as busy,
+    ):
+        nothing, answers = idle.aiter_lines(), busy.aiter_lines()
+        await address_of(nothing)
+        address = await address_of(answers)
+        arguments = {"question": "Why?", "preset": "2m", "idempotency_key": "stop"}
+        started = await http.post(
+            f"/{url}/mcp", json=call("tools/call", name="start_research", arguments=arguments)
+        )
+        run = message_of(started)["result"]["structuredContent"]["id"]
+        waits = {"name": "pplx_deep_research_check", "arguments": {"job_id": run, "wait_seconds": 40}}
+        asked = call("tools/call", **waits)
+        for message in (call("initialize", to=0, protocolVersion="2025-06-18", **INITIALIZE), READY, asked):
+            assert (await http.post(f"/{url}/{address}", json=message)).status_code == 202
+        async with http.stream("POST", f"/{url}/mcp", json=asked) as posted:
+            os.kill(server.pid, signal.SIGTERM)
+            told = [await rest_of(answers), (await posted.aread()).decode(), await rest_of(nothing)]
+    assert server.wait() == 0
+    assert ["Call pplx_deep_research_check again" in one for one in told] == [True, True, False]
+    assert "graceful shutdown exceeded" not in server.output()
+
+
+async def address_of(lines: AsyncIterator[str]) -> str:
+    """Of an event stream that has just begun: where its messages go."""
+    assert await anext(lines) == "event: endpoint"
+    return (await anext(lines)).removeprefix("data: ")
+
+
+async def rest_of(lines: AsyncIterator[str]) -> str:
+    return "\n".join([line async for line in lines])
+
+
+@pytest.mark.slow
+def test_it_ends_with_a_stream_open_and_tells_no_log_the_key(own: tuple[RunningServer, str]) -> None:
     """`uvicorn portal.asgi:application` would log every request; `up` logs none."""
-    server = RunningServer(tmp_path)
-    server.start()
-    url = keys_of(server).url
-    server.terminate()
+    server, url = own
+    if server.process is not None:
+        server.terminate()
     command = ["-m", "uvicorn", "portal.asgi:application", "--port", str(server.port)]
     server.command = [sys.executable, *command, "--timeout-graceful-shutdown", "2"]
     server.launch()
@@ -319,6 +366,7 @@ def test_it_ends_with_a_stream_open_and_tells_no_log_the_key(tmp_path: Path) -> 
             assert server.has_ended(20)
     finally:
         server.close()
+        server.command = None
     assert (answer.status_code, wrong.status_code) == (200, 401)
     assert url[:-3] not in server.output()
     assert "Traceback" not in server.output()

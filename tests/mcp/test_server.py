@@ -10,6 +10,7 @@ from mcp.shared.exceptions import MCPError
 from pytest_django.fixtures import Settings
 
 from portal.api.tools import Tell
+from portal.mcp.http import Transports
 from portal.mcp.server import build_server
 from portal.wire.tools import Json, ToolResult, parameters
 
@@ -77,3 +78,14 @@ async def test_it_takes_the_fixtures_of_a_conformance_suite_where_it_is_told_to(
         assert not (await client.call_tool("test_simple_text", {})).is_error
         assert (await client.call_tool("test_error_handling", {})).is_error
         assert (await client.call_tool("break", {})).is_error
+
+
+async def test_it_says_at_once_what_keeps_it_from_serving() -> None:
+    """The SDK's manager can be entered once: nobody waits for one that has ended."""
+    transports = Transports()
+    await transports.start()
+    assert not transports.is_over()
+    await transports.stop()
+    assert transports.is_over()
+    with pytest.raises(RuntimeError):
+        await transports.start()

@@ -24,6 +24,19 @@ SEED = [
 ]
 """What the seed pipes into its own server."""
 PATIENCE = 60
+READ_ON = """
+import asyncio, sys, threading
+from portal.mcp.frames import Frames
+
+async def main():
+    Frames()
+
+asyncio.run(main())
+print("the loop has ended", flush=True)
+for thread in threading.enumerate():
+    if thread.name == "stdin":
+        thread.join()
+"""
 
 
 class Pipe:
@@ -138,6 +151,21 @@ def test_it_ends_at_once_on_a_signal(direct: Pipe) -> None:
     _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     assert "Traceback" not in err
+
+
+def test_it_reads_on_for_nobody_when_its_loop_has_ended() -> None:
+    """The reader is a thread of its own, which a signal finds waiting for a line."""
+    reader = subprocess.Popen(
+        [sys.executable, "-c", READ_ON],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert reader.stderr is not None
+    assert reader.stderr.readline() == "the loop has ended\n"
+    _, said = reader.communicate("{}\n", timeout=PATIENCE)
+    assert (reader.returncode, said) == (0, "")
 
 
 def test_it_serves_this_portal_s_tools_with_a_key(portal: RunningServer, keys: Keys) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import signal
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from urllib.parse import urljoin
 
 import httpx
 import pytest
 
-from portal.mcp.mailboxes import MOST_LETTERS, LocalMailboxes
+from portal.mcp.mailboxes import MOST_LETTERS, LocalMailboxes, RedisMailboxes
 from portal.wire.errors import Unavailable
 from tests.mcp.clients import ACCEPT, Keys, call
 from tests.running_server import RunningServer
+from tests.services import Valkey
 
 pytestmark = pytest.mark.embedded
 
@@ -107,3 +109,48 @@ async def test_it_tells_whoever_writes_more_than_is_read_to_wait() -> None:
         assert await anext(letters) == b"0"
         assert not await boxes.post("2.a", b"a stranger's")
     assert not await boxes.post("1.a", b"late")
+
+
+@pytest.fixture
+def valkey() -> Iterator[Valkey]:
+    """One of its own, to be stopped."""
+    server = Valkey()
+    server.start()
+    yield server
+    server.close()
+
+
+@asynccontextmanager
+async def boxes_of(valkey: Valkey, **more: float) -> AsyncIterator[RedisMailboxes]:
+    boxes = RedisMailboxes(valkey.url, **more)
+    yield boxes
+    await boxes.close()
+
+
+async def test_it_ends_a_stream_whose_redis_was_restarted(valkey: Valkey) -> None:
+    """Its client opens another: what came in the meantime would be lost without a word."""
+    async with boxes_of(valkey) as boxes:
+        async with boxes.open("1.a") as letters:
+            assert await boxes.post("1.a", b"one")
+            assert await anext(letters) == b"one"
+            valkey.stop()
+            with pytest.raises(Unavailable):
+                await boxes.post("1.a", b"away")
+            valkey.start()
+            assert not await boxes.post("1.a", b"nobody listens")
+            assert [letter async for letter in letters] == []
+        async with boxes.open("1.a") as letters:
+            assert await boxes.post("1.a", b"two")
+            assert await anext(letters) == b"two"
+
+
+async def test_it_ends_a_stream_whose_redis_says_nothing_any_more(valkey: Valkey) -> None:
+    assert valkey.process is not None
+    async with boxes_of(valkey, look_seconds=0.1) as boxes, boxes.open("1.a") as letters:
+        later = asyncio.ensure_future(anext(letters))
+        await asyncio.wait({later}, timeout=0.5)  # the silence is asked about, and answered
+        assert await boxes.post("1.a", b"one")
+        assert await later == b"one"
+        valkey.process.send_signal(signal.SIGSTOP)
+        assert [letter async for letter in letters] == []
+        valkey.process.send_signal(signal.SIGCONT)

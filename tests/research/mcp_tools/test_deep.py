@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
 
+from portal.api.threads import run_in_database
+from portal.api.tools import Tell, call_tool
+from portal.live.ending import Ending
 from portal.services import ledger
+from portal.wire.tools import ToolResult
 from research.mcp_tools import waiting
 from research.models.reports import Report
 from research.models.runs import Run
 from tests.research.api.callers import end, run_of
-from tests.research.mcp_tools.calling import Agent, agent
+from tests.research.mcp_tools.calling import DOORS, Agent, agent
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -156,13 +162,46 @@ def test_it_warns_of_a_report_that_was_cut_short(me: Agent) -> None:
 
 
 def test_it_looks_again_until_the_wait_is_over(me: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(waiting, "TELL_SECONDS", 0.05)
     job = submitted(me)
     assert "CREATED" in me.call("pplx_deep_research_check", job_id=job, wait_seconds=0.2).text
     waited = [done for done, _, _ in me.told]
     assert 2 <= len(waited) <= 5
     assert waited == sorted(waited)
     assert {total for _, total, _ in me.told} == {0.2}
+
+
+async def wait(me: Agent, job: str, tell: Tell) -> ToolResult:
+    return await call_tool(
+        DOORS["pplx_deep_research_check"], me.who, {"job_id": job, "wait_seconds": 40}, tell
+    )
+
+
+def test_it_comes_back_when_the_job_ends_while_it_waits(me: Agent) -> None:
+    job = submitted(me)
+    told: list[str] = []
+
+    async def tell(done: float, total: float | None, words: str) -> None:
+        if not told:
+            await run_in_database(partial(end, job, event_seq=2))
+        told.append(words)
+
+    assert "It scatters" in asyncio.run(wait(me, job, tell)).text
+    assert len(told) == 1
+
+
+def test_it_ends_a_wait_when_the_server_is_about_to_stop(me: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    ending = Ending()
+    told: list[str] = []
+    monkeypatch.setattr(waiting, "of_server", ending)
+
+    async def tell(done: float, total: float | None, words: str) -> None:
+        ending.begin()
+        told.append(words)
+
+    answer = asyncio.run(wait(me, submitted(me), tell))
+    assert "Call pplx_deep_research_check again" in answer.text
+    assert len(told) == 1
 
 
 def test_it_comes_back_at_once_when_the_job_has_ended(me: Agent) -> None:
