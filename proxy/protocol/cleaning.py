@@ -1,7 +1,8 @@
 """Takes out of an answer what is not for readers, while it streams (proxy-contract §7, §17.23).
 
 Removed: citation marks `[n]` that name a source, `<?xml …?>`, `<grok:…>` elements with their content,
-`<response>` tags, `<script>` elements with their content. Everything else stays, to the blank.
+`<response>` tags, `<script>` elements with their content; and the blanks between a word and marks that
+stood before a full stop or its like: `so [1].` reads `so.` Everything else stays, to the blank.
 
 Not as the original did, whose patterns also hit what only looks alike:
 * code is kept: fenced, indented, and spans between backticks (up to `LONGEST_SPAN` characters);
@@ -10,16 +11,16 @@ Not as the original did, whose patterns also hit what only looks alike:
   when it defines a link (`[1]: …` at the start of a line);
 * a tag is known by its whole name: `<responsetime>` stays.
 
-Only text that the coming characters could still change is held back, so the output is the same
-however the input was cut. While no source is known at all, a mark waits for the list, but for no
-more than `PATIENCE` characters. Time is linear in the text.
+Only text that the coming characters could still change is held back, blanks at its end among it, so
+the output is the same however the input was cut. While no source is known at all, a mark waits for
+the list, but for no more than `PATIENCE` characters. Time is linear in the text.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 LONGEST_SPAN = 500
@@ -38,6 +39,11 @@ _MEMORY = 40
 _OVERLAP = 100
 """Longer than any closing tag that is waited for."""
 _LONGEST_RUN = 64
+_BLANKS = " \t"
+_STOPS = frozenset(".,;:!?)…”’»。，、；：！？）")
+"""What stands right behind a word."""
+_HEADS = ("#", ">")
+"""What begins headings and quotations: without the blank behind it, it may be text."""
 _SPECIAL = re.compile(r"[\[<`\\\n]")
 _TICKS = re.compile(r"`{1,64}+")
 _BLANK_LINE = re.compile(r"\n[ \t>]{0,80}\r?\n")
@@ -72,6 +78,8 @@ class Mark:
 
     position: int
     number: int
+    blanks: int = 0
+    """How many went with it, and with marks right before it."""
 
 
 @dataclass(slots=True)
@@ -87,6 +95,12 @@ class Stripper:
     _memory: str = ""
     """The last decided characters of the input."""
     _out: list[str] = field(default_factory=list)
+    _blanks: str = ""
+    """Those behind the last thing handed out: they go with a mark that a stop follows."""
+    _after_mark: bool = False
+    """The last thing read was a mark that is taken out."""
+    _bare: bool = True
+    """Nothing but blanks and what makes it an entry, a heading or a quotation is in this line yet."""
     _line_start: bool = True
     _verbatim: bool = False
     """The rest of this line is code, or defines a link."""
@@ -110,9 +124,8 @@ class Stripper:
             self._element = None
         elif not (self._tail or self._line_start or self._verbatim or _SPECIAL.search(text)):
             self._memory = (self._memory + text)[-_MEMORY:]
-            self._index_end = False
-            self.size += len(text)
-            return text
+            self._emit(text, 0)
+            return self._handed_out()
         return self._run(self._tail + text)
 
     def finish(self) -> str:
@@ -120,7 +133,9 @@ class Stripper:
         self._final = True
         text = self._element.text if self._element else self._tail
         self._element = None
-        return self._run(text)
+        rest = self._run(text)
+        self._hand_out(self._blanks)
+        return rest + self._handed_out()
 
     def _run(self, text: str) -> str:
         position = 0
@@ -136,15 +151,39 @@ class Stripper:
             position = following
         self._tail = "" if self._element else text[position:]
         self._memory = (self._memory + text[max(0, position - _MEMORY) : position])[-_MEMORY:]
+        return self._handed_out()
+
+    def _handed_out(self) -> str:
         out = "".join(self._out)
         self._out.clear()
         return out
 
     def _emit(self, text: str, end: int) -> int:
+        """`text` is certain, but for the blanks at its end."""
+        self._index_end = False
+        body = text.rstrip(_BLANKS)
+        if body and self._blanks:
+            self._settle_blanks(body[0])
+        self._after_mark = False
+        if (self._bare and not body) or body[-1:] in _HEADS:
+            self._hand_out(text)
+        else:
+            self._hand_out(body)
+            self._blanks += text[len(body) :]
+            self._bare = False
+        return end
+
+    def _settle_blanks(self, following: str) -> None:
+        """Whether those that were held back are handed out before `following`, or went with marks."""
+        if self._after_mark and following in _STOPS:
+            self.marks[-1] = replace(self.marks[-1], blanks=len(self._blanks))
+        else:
+            self._hand_out(self._blanks)
+        self._blanks = ""
+
+    def _hand_out(self, text: str) -> None:
         self._out.append(text)
         self.size += len(text)
-        self._index_end = False
-        return end
 
     def _wait_or_emit(self, begun: re.Pattern[str], text: str, position: int) -> int:
         """One character as it is, unless what it `begun` could still become something."""
@@ -183,10 +222,17 @@ class Stripper:
         elif not (self._paragraph or text[position].isspace()):
             self._in_list = False
         self._paragraph = True
-        return self._begin_line(position, verbatim=_DEFINITION.match(text, position) is not None)
+        if _DEFINITION.match(text, position):
+            return self._begin_line(position, verbatim=True)
+        position = self._begin_line(position, verbatim=False)
+        if head and head["list"]:
+            # Its blanks make it a list: no mark takes them along.
+            self._hand_out(head[0])
+            return head.end()
+        return position
 
     def _begin_line(self, position: int, *, verbatim: bool) -> int:
-        self._line_start, self._verbatim = False, verbatim
+        self._line_start, self._verbatim, self._bare = False, verbatim, True
         return position
 
     def _fenced_line(self, text: str, position: int, open_end: bool) -> int:
@@ -222,7 +268,10 @@ class Stripper:
         if position + 1 == len(text) and not self._final:
             return _WAIT
         end = position + (1 if text.startswith("\n", position + 1) else 2)
-        return self._emit(text[position:end], min(end, len(text)))
+        self._emit(text[position:end], end)
+        self._hand_out(self._blanks)  # a blank that is escaped is no blank
+        self._blanks = ""
+        return min(end, len(text))
 
     def _code_span(self, text: str, position: int) -> int:
         run = _TICKS.match(text, position)
@@ -260,6 +309,7 @@ class Stripper:
         end = position + len(mark)
         if number <= self.sources:
             self.marks.append(Mark(self.size, number))
+            self._after_mark = True
             return end
         if not self.sources and self._patient and not self._final:
             if len(text) - position <= PATIENCE:

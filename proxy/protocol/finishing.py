@@ -157,7 +157,7 @@ def _moved(marks: tuple[Mark, ...], left: tuple[Mark, ...], shift: int) -> tuple
     for mark in marks:
         position = max(mark.position + shift, 0)
         while following < len(left) and left[following].position < position:
-            extra += len(f"[{left[following].number}]")
+            extra += len(f"[{left[following].number}]") + left[following].blanks
             following += 1
         moved.append(Mark(position + extra, mark.number))
     return tuple(moved)

@@ -228,13 +228,16 @@ def test_it_lets_an_assistant_be_silent() -> None:
 ATTACHED: list[tuple[dict[str, Any], Attachment]] = [
     (
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}},
-        Attachment("image", data="data:image/png;base64,AA=="),
+        Attachment("image", data="data:image/png;base64,AA==", is_picture=True),
     ),
     (
         {"type": "image_url", "image_url": "https://x.example/a%20b.png?c"},
-        Attachment("a b.png", url="https://x.example/a%20b.png?c"),
+        Attachment("a b.png", url="https://x.example/a%20b.png?c", is_picture=True),
     ),
-    ({"type": "image_url", "image_url": "https://x.example/"}, Attachment("image", url="https://x.example/")),
+    (
+        {"type": "image_url", "image_url": "https://x.example/"},
+        Attachment("image", url="https://x.example/", is_picture=True),
+    ),
     ({"type": "file", "file": {"file_id": "file-1"}}, Attachment("file-1", file_id="file-1")),
     ({"type": "file", "file": {"filename": "a.pdf", "file_data": "AA=="}}, Attachment("a.pdf", data="AA==")),
     (

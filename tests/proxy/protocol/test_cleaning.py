@@ -50,6 +50,18 @@ OURS: dict[str, tuple[str, str]] = {
     "an indented line of a paragraph": ("a\n    word[1]", "a\n    word"),
     "a table": ("| [1] | a[1] |\n|---|---|\n| [9] | word[1] |", "|  | a[1] |\n|---|---|\n| [9] | word |"),
     "blanks": ("  a [1] b\t\n\n  c ", "  a  b\t\n\n  c "),
+    "a blank before a mark at a stop": ("so [1]. And [2], or [3]; (it [1]) [2]!", "so. And, or; (it)!"),
+    "blanks before marks at a stop": ("so \t[1] [2][3]. No", "so. No"),
+    "a blank before a mark that stays": ("so [1] [4]. a[1] [2].", "so  [4]. a[1]."),
+    "a blank of its own before a stop": ("so [1] . And . [1]", "so  . And . "),
+    "a blank before a mark in code": ("`so [1].` it [1].\n\n    so [1].", "`so [1].` it.\n\n    so [1]."),
+    "a blank behind what makes a line": (
+        "- [1]. a\n1. [1]. b\n# [1]. c\n> [1]. d\n  [1]. e",
+        "- . a\n1. . b\n# . c\n> . d\n  . e",
+    ),
+    "a blank that is escaped": ("so\\ [1].", "so\\ ."),
+    "a blank at a line's end": ("so [1]\n[2] so [3]  \nso", "so \n so   \nso"),
+    "a blank before a wide stop": ("潮 [1]。満 [2]、", "潮。満、"),
     "nested grok": ('a<grok:r n="1"><argument>2</argument></grok:r>b', "ab"),
     "a grok element without an end": ("a <grok:x>word[1]", "a <grok:x>word"),
     "a grok tag without an end": ("a <grok:x b", "a <grok:x b"),
@@ -103,7 +115,7 @@ PIECES = [
         "?>",
         "/>",
     ),
-    *("-", "1.", " ", "    ", "\t", "\n", "\n\n", "\r\n"),
+    *("-", "1.", " ", " ", "    ", "\t", "\n", "\n\n", "\r\n", ".", ",", "#", " [1]."),
 ]
 texts = st.lists(st.sampled_from(PIECES), max_size=30).map("".join)
 
@@ -143,16 +155,21 @@ def test_it_knows_its_own_size(text: str) -> None:
 
 
 def test_it_says_where_the_marks_stood() -> None:
-    assert clean("One[1][2] two [3].", 3)[1] == (Mark(3, 1), Mark(3, 2), Mark(8, 3))
+    assert clean("One[1][2] two [3].", 3)[1] == (
+        Mark(3, 1),
+        Mark(3, 2),
+        Mark(7, 3, blanks=1),
+    )
+    assert clean("One [1] [2]. Two [3] three", 3)[1] == (Mark(3, 1), Mark(3, 2, blanks=2), Mark(8, 3))
 
 
-def test_it_hands_plain_text_on_at_once() -> None:
+def test_it_hands_plain_text_on_at_once_but_for_blanks_at_its_end() -> None:
     stripper = Stripper(3)
 
     assert [stripper.feed(piece) for piece in ("High tide", " is at ", "06:40")] == [
         "High tide",
-        " is at ",
-        "06:40",
+        " is at",
+        " 06:40",
     ]
 
 
@@ -160,7 +177,7 @@ def test_it_hands_plain_text_on_at_once() -> None:
 def test_it_holds_back_only_what_could_still_change(tail: str) -> None:
     stripper = Stripper(30)
 
-    assert stripper.feed(f"some words {tail}") == "some words "
+    assert stripper.feed(f"some words {tail}") == "some words"
 
 
 def test_it_holds_an_open_element_back_until_it_closes() -> None:
@@ -176,7 +193,7 @@ def test_it_holds_a_code_span_back_no_further_than_it_can_reach() -> None:
     stripper = Stripper()
     stripper.feed("a ` b")
 
-    assert stripper.feed("x" * (LONGEST_SPAN + 100)).startswith("` b")
+    assert stripper.feed("x" * (LONGEST_SPAN + 100)).startswith(" ` b")
 
 
 def test_it_waits_with_a_mark_for_the_first_list_of_sources() -> None:

@@ -74,6 +74,13 @@ def test_it_finds_the_marks_of_the_last_telling_in_what_was_sent() -> None:
     assert cited(text, last) == [("One", "b"), ("Two", "a")]
 
 
+def test_it_leaves_no_blank_where_a_mark_stood_before_a_stop() -> None:
+    pieces = [Text(piece) for piece in ("Water rises ", "[1", "] [2]", ". And falls [1].")]
+    text, last = finish(*found(A, B), *pieces, Done("Water rises [1] [2]. And falls [1].", (A, B)))
+    assert text == "Water rises. And falls."
+    assert cited(text, last) == [("Water rises", "a"), ("Water rises", "b"), ("And falls", "a")]
+
+
 def test_it_moves_the_marks_with_outer_blanks() -> None:
     text, last = finish(*found(A), Text("\n\nOne. Two[1].\n"), Done("One. Two[1].", (A,)))
 

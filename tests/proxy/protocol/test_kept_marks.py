@@ -78,3 +78,9 @@ def test_it_means_by_each_mark_what_the_upstream_s_last_telling_means(sample: Sa
     cited = {citation.source.url for citation in done.citations}
     _, marks = clean(text_of(deltas), len(done.sources))
     assert {done.sources[mark.number - 1].url for mark in marks} >= cited
+
+
+def test_it_cites_the_same_words_where_blanks_stand_before_the_marks() -> None:
+    text, last = finish("One [1]. Two [2]. Three [3]", "One [1]. Two [2]. Three [3]")
+    spans = [text[citation.start : citation.end] for citation in last.citations]
+    assert spans == ["One", "Two", "Three"]
