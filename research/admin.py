@@ -26,7 +26,7 @@ from research.services.start import retry_run
 
 FIELDS = (
     (None, ("public_id", "user", "state", "question", "error_message", "notes")),
-    ("Asked for", ("preset", "options", "metadata", "ignored", "previous", "retry_of")),
+    ("Asked for", ("preset", "options", "metadata", "ignored", "previous", "previous_chat", "retry_of")),
     ("Credits", ("price", "charge_cancelled", "credits_charged", "credits_refunded")),
     ("By way of", ("door", "key", "idempotency_key", "fingerprint")),
     ("Upstream", ("backend", "backends", "upstream_id", "upstream_key", "parameters", "progress", "sandbox")),

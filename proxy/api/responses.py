@@ -32,6 +32,7 @@ from proxy.protocol.responses_stream import Event, interrupted
 from proxy.queries import find_response
 from proxy.services.chat import ChatPlan, Question
 from proxy.services.relay import Relay
+from proxy.services.response_history import Elsewhere, nowhere
 from proxy.services.response_making import Making
 from proxy.services.response_rows import can_be_resumed, is_streamed
 from proxy.services.response_tail import tail
@@ -46,17 +47,17 @@ from proxy.services.responses import (
 from proxy.services.telling import headers_of
 
 
-def create(body: Fields, who: Principal) -> Reply:
+def create(body: Fields, who: Principal, elsewhere: Elsewhere = nowhere) -> Reply:
     """Plain, streamed, or in the background; streamed in the background follows what the worker writes."""
     require_scope(who, Scope.CHAT.value)
     request = parse_responses(body.values, default_model=settings.DEFAULT_MODEL)
     if request.background:
-        queued = queue_response(who, request)
+        queued = queue_response(who, request, elsewhere)
         headers = _headers(queued.question, None)
         if request.stream:
             return Stream(partial(tail, queued.row.pk), interrupted, headers)
         return answer_json(queued.row.body, headers=headers)
-    opened = open_response(who, request)
+    opened = open_response(who, request, elsewhere)
     headers = _headers(opened.question, opened.plan)
     relay = _relay(opened, streams=request.stream)
     if request.stream:

@@ -1,8 +1,13 @@
-"""What a response goes on from: an earlier one, or a conversation (proxy-contract §8.4)."""
+"""What a response goes on from: an earlier one, or a conversation (proxy-contract §8.4).
+
+What no chat made can be gone on from too: whoever knows of such answers says what was said in them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from portal.services.principal import Principal
 from portal.wire.errors import BadRequest, NotFound
@@ -15,6 +20,13 @@ from proxy.services import conversations
 from proxy.services.attachments import Enclosure, attached_of
 
 PARAM = "previous_response_id"
+Elsewhere = Callable[[Principal, UUID], Sequence[Sequence[str]] | None]
+"""Role and text of each turn of the caller's own answer of this id that is no chat's; None without one.
+Raises BadRequest for one that cannot be gone on from."""
+
+
+def nowhere(who: Principal, wanted: UUID) -> None:
+    """There are no other answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +38,10 @@ class History:
     attached: tuple[Enclosure, ...] = ()
 
 
-def history_for(who: Principal, request: ResponsesRequest) -> History:
+def history_for(who: Principal, request: ResponsesRequest, elsewhere: Elsewhere = nowhere) -> History:
     """Raises NotFound for an unknown response, BadRequest for one that did not complete."""
     if request.previous_response_id:
-        return _chain(who, request.previous_response_id)
+        return _chain(who, request.previous_response_id, elsewhere)
     found = conversations.find(who, request.conversation) if request.conversation else None
     if found is None:
         return History()
@@ -42,10 +54,13 @@ def history_for(who: Principal, request: ResponsesRequest) -> History:
     return History(Past(past, functions), response_id(found.last_response), attached)
 
 
-def _chain(who: Principal, previous: str) -> History:
+def _chain(who: Principal, previous: str, elsewhere: Elsewhere) -> History:
     wanted = parse_response_id(previous)
     row = visible_responses(who).filter(pk=wanted).first() if wanted else None
     if row is None:
+        said = elsewhere(who, wanted) if wanted else None
+        if said is not None:
+            return History(Past(from_said(said)), previous)
         raise NotFound("No response with this id exists.", param=PARAM, code="not_found")
     if row.status != ChatResponse.Status.COMPLETED:
         raise BadRequest(f"The previous response is {row.status}: only a completed one goes on.", param=PARAM)

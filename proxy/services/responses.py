@@ -34,7 +34,7 @@ from proxy.queries import find_response
 from proxy.services import conversations
 from proxy.services.attachments import dropped_on_failure, hold_attached, keep_inline
 from proxy.services.chat import Busy, ChatPlan, Question, judge_of, open_turn, prepare_chat, queue_turn
-from proxy.services.response_history import History, history_for
+from proxy.services.response_history import Elsewhere, History, history_for, nowhere
 from proxy.services.response_making import Making
 from proxy.services.response_rows import BACKGROUND, DOOR, prepared_of, write_events
 from proxy.services.settling import end_turn
@@ -70,9 +70,9 @@ class Opened:
     take: Callable[[], ChatPlan]
 
 
-def open_response(who: Principal, request: ResponsesRequest) -> Opened:
+def open_response(who: Principal, request: ResponsesRequest, elsewhere: Elsewhere = nowhere) -> Opened:
     """Raises BadRequest, NotFound, RateLimited, Unavailable; nothing is kept then."""
-    asked = _with_attached(_prepare(who, request, DOOR))
+    asked = _with_attached(_prepare(who, request, DOOR, elsewhere))
     take = partial(_open, asked)
     plan: ChatPlan | None
     with dropped_on_failure(asked.question.enclosures):
@@ -96,9 +96,9 @@ class Queued:
     row: ChatResponse
 
 
-def queue_response(who: Principal, request: ResponsesRequest) -> Queued:
+def queue_response(who: Principal, request: ResponsesRequest, elsewhere: Elsewhere = nowhere) -> Queued:
     """A response that a worker will make. Raises what `open_response` raises."""
-    asked = _with_attached(_prepare(who, request, BACKGROUND))
+    asked = _with_attached(_prepare(who, request, BACKGROUND, elsewhere))
     with dropped_on_failure(asked.question.enclosures), transaction.atomic():
         queue_turn(asked.question)
         row = _insert(asked, "queued", prepared_of(asked.question, request))
@@ -182,9 +182,9 @@ def _turn_of_worker(row: ChatResponse) -> ChatTurn | None:
     return ChatTurn.objects.filter(pk=row.pk, door=BACKGROUND).first()
 
 
-def _prepare(who: Principal, request: ResponsesRequest, door: str) -> Asked:
+def _prepare(who: Principal, request: ResponsesRequest, door: str, elsewhere: Elsewhere) -> Asked:
     """Every check that costs nothing; nothing is written."""
-    history = history_for(who, request)
+    history = history_for(who, request, elsewhere)
     bridge = read_bridge(request, history.past)
     question = prepare_chat(
         who,

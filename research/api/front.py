@@ -26,6 +26,7 @@ from research.api.starting import LARGEST_REQUEST, fields_in
 from research.models.runs import Run
 from research.protocol.route import engine_of
 from research.queries import find_run
+from research.services.earlier import said_in_run
 
 RESEARCH, CHAT = Scope.RESEARCH.value, Scope.CHAT.value
 EITHER = ""
@@ -36,7 +37,7 @@ ByKey = Callable[[Call, Principal], Reply]
 async def create(call: Call, who: Principal) -> Reply:
     body = await fields_in(call)
     if engine_of(body) == "chat":
-        return await run_in_database(partial(chat.create, body, who))
+        return await run_in_database(partial(chat.create, body, who, said_in_run))
     require_scope(who, RESEARCH)
     return await doors.create_of(body, call, who)
 

@@ -54,6 +54,9 @@ class Run(models.Model):
     previous = models.ForeignKey(
         "self", null=True, on_delete=models.SET_NULL, related_name="follow_ups", db_index=False
     )
+    previous_chat = models.UUIDField(null=True)
+    """The chat's response that it goes on from instead. No relation: deleting that deletes what was said,
+    and what is told of this run stays as it was."""
     retry_of = models.ForeignKey(
         "self", null=True, on_delete=models.SET_NULL, related_name="retries", db_index=False
     )
@@ -165,6 +168,11 @@ class Run(models.Model):
     @property
     def is_terminal(self) -> bool:
         return State(self.state) in TERMINAL
+
+    @property
+    def continues(self) -> UUID | None:
+        """The run, or the chat's response, that it goes on from."""
+        return self.previous_id or self.previous_chat
 
     @property
     def subject(self) -> str:

@@ -41,12 +41,19 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """The run that this one follows up."""
+    """What this run goes on from: a run's question and report, or what was said in a chat."""
 
-    question: str
-    report: str
+    question: str = ""
+    report: str = ""
     upstream_id: str | None = None
     """The earlier job's name upstream, when the same backend is asked again; else None."""
+    chat: tuple[tuple[str, str], ...] = ()
+    """Role and text of each turn."""
+
+    @property
+    def said(self) -> tuple[tuple[str, str], ...]:
+        """Role and text of all of it, in order."""
+        return self.chat or (("user", self.question), ("assistant", self.report))
 
 
 @dataclass(frozen=True, slots=True)

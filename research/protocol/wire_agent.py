@@ -99,7 +99,7 @@ def _input(order: Order) -> str | list[dict[str, Any]]:
     if order.options.instructions:
         said.append(("system", order.options.instructions))
     if order.earlier and not order.earlier.upstream_id:
-        said += [("user", order.earlier.question), ("assistant", order.earlier.report)]
+        said += order.earlier.said
     content = responses_content(order)
     if not said and isinstance(content, str):
         return content

@@ -103,7 +103,7 @@ def _input(order: Order) -> str | list[dict[str, Any]]:
     earlier, content = order.earlier, responses_content(order)
     said: list[tuple[str, Any]] = []
     if earlier and not earlier.upstream_id:
-        said = [("user", earlier.question), ("assistant", earlier.report)]
+        said += earlier.said
     if not said and isinstance(content, str):
         return content
     said.append(("user", content))

@@ -81,7 +81,7 @@ def _messages(order: Order) -> list[dict[str, Any]]:
     if order.options.instructions:
         said.append(("system", order.options.instructions))
     if order.earlier:
-        said += [("user", order.earlier.question), ("assistant", order.earlier.report)]
+        said += order.earlier.said
     said.append(("user", sonar_content(order)))
     return [{"role": role, "content": content} for role, content in said]
 

@@ -104,15 +104,15 @@ def _ignored(order: Order) -> Iterable[str]:
 
 
 def _whole(order: Order, instructions: str) -> str:
-    """With the earlier turn, whose report is cut where it would not fit."""
+    """With what was said earlier, whose last answer is cut where it would not fit."""
     earlier = order.earlier
     if earlier is None:
         return query_document(order.question, instructions)
-    asked = {"role": "user", "content": earlier.question}
-    room = len(earlier.report)
+    *before, last = [{"role": role, "content": text} for role, text in earlier.said]
+    room = len(last["content"])
     while True:
-        answered = {"role": "assistant", "content": earlier.report[:room]}
-        text = query_document(order.question, instructions, (asked, answered))
+        cut = {**last, "content": last["content"][:room]}
+        text = query_document(order.question, instructions, (*before, cut))
         excess = len(text) - MOST_CHARACTERS
         if excess <= 0:
             return text

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from typing import Any
-from uuid import UUID
 
 from portal.services.render import render_markdown
 from portal.wire.crash import crashpoint
 from research.models.reports import Report
 from research.models.runs import Run
-from research.protocol.outcome import Earlier, Finished, Options, Order, Running
+from research.protocol.outcome import Finished, Options, Order, Running
 from research.protocol.receipt import research_receipt
 from research.protocol.report import build_report, url_citations
 from research.protocol.states import State
+from research.services.earlier import earlier_of
 from research.services.money import end_run
 from research.services.moves import Event
 
@@ -73,20 +73,8 @@ def order_of(run: Run, backend: str) -> Order:
         # `sonar-sdk` is asked for what `sonar` is, unless the preset says otherwise.
         parameters=run.parameters.get(backend) or run.parameters.get(backend.partition("-")[0], {}),
         upstream_key=str(run.upstream_key),
-        earlier=_earlier(run.previous_id, backend),
+        earlier=earlier_of(run, backend),
     )
-
-
-def _earlier(previous: UUID | None, backend: str) -> Earlier | None:
-    if previous is None:
-        return None
-    # Retention may have taken the report since the follow-up was asked.
-    run = Run.objects.select_related("report").filter(pk=previous, report__isnull=False).first()
-    if run is None:
-        return None
-    # The upstream continues completed jobs only (perplexity-api §5.2).
-    same = run.backend == backend and run.state == State.COMPLETED
-    return Earlier(run.question, run.report.text, run.upstream_id if same else None)
 
 
 def progress_of(known: dict[str, Any], snapshot: Running) -> tuple[dict[str, Any], Event | None]:

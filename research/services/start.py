@@ -36,6 +36,7 @@ from research.protocol.outcome import Options
 from research.protocol.states import State
 from research.queries import enabled_presets, live_runs, usual_seconds
 from research.services import moves
+from research.services.earlier import Previous, find_previous
 from research.services.moves import Event
 
 QUEUE_PATIENCE = timedelta(hours=1)
@@ -71,13 +72,13 @@ def start_run(
     Conflict (an idempotency key that was used with other parameters).
     """
     preset = find_preset(request.preset)
-    if request.previous_id is not None:
-        _check_previous(who, request.previous_id)
+    previous = find_previous(who, request.previous_id) if request.previous_id else Previous()
     known = _started_before(who, request, preset)
     if known is not None:
         return Started(known, replayed=True)
     kept = keep_inline(who.user_id, enclosures or let_in(who, request.attached))
     run = new_run(who, request, preset, usual_seconds(preset), door)
+    run.previous_id, run.previous_chat = previous.run, previous.chat
     try:
         with dropped_on_failure(kept), transaction.atomic():
             _write(who, run)
@@ -107,7 +108,7 @@ def retry_run(who: Principal, run_id: UUID) -> Run:
         raise BadRequest("A retry of this run is at work already.")
     options = Options.of(old.options)
     request = RunRequest(
-        old.question, options, preset=old.preset, metadata=old.metadata, previous_id=old.previous_id
+        old.question, options, preset=old.preset, metadata=old.metadata, previous_id=old.continues
     )
     owner = replace(who, user_id=old.user_id, key_id=None, key_public_id="")
     run = start_run(owner, request, Door.ADMIN, attached_to(old.upstream_key)).run
@@ -129,14 +130,6 @@ def choose_preset(presets: Sequence[Preset], word: str | None) -> Preset:
             return preset
     names = ", ".join(preset.name for preset in presets)
     raise BadRequest(f"Unknown preset. Choose one of: {names}.", param="preset")
-
-
-def _check_previous(who: Principal, previous: UUID) -> None:
-    run = Run.objects.filter(pk=previous, user_id=who.user_id, hidden_at=None).first()
-    if run is None:
-        raise BadRequest("No response with this id exists.", param="previous_response_id")
-    if State(run.state) not in (State.COMPLETED, State.INCOMPLETE):
-        raise BadRequest("Only a run with a report can be followed up.", param="previous_response_id")
 
 
 def _print_of(request: RunRequest, preset: Preset) -> str:
@@ -169,7 +162,8 @@ def _started_before(who: Principal, request: RunRequest, preset: Preset) -> Run 
 
 
 def new_run(who: Principal, request: RunRequest, preset: Preset, usual: int, door: str) -> Run:
-    """The row of a run that is admitted, still to be written; `usual` is its usual time in seconds."""
+    """The row of a run that is admitted and stands by itself, still to be written; `usual` is its usual
+    time in seconds."""
     return Run(
         id=uuid4(),
         user_id=who.user_id,
@@ -182,7 +176,6 @@ def new_run(who: Principal, request: RunRequest, preset: Preset, usual: int, doo
         options=asdict(request.options),
         metadata=request.metadata,
         ignored=list(request.ignored),
-        previous_id=request.previous_id,
         sandbox=expects_sandbox(),
         usual_seconds=usual,
         event_seq=1,

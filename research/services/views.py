@@ -37,7 +37,7 @@ def _view(run: Run, report: ReportView | None) -> RunView:
         title=run.title,
         metadata=run.metadata,
         instructions=run.options.get("instructions"),
-        previous_id=run.previous_id,
+        previous_id=run.continues,
         credits_charged=Decimal(run.credits_charged),
         credits_refunded=Decimal(run.credits_refunded),
         usual_seconds=run.usual_seconds,
