@@ -19,9 +19,13 @@ class ProxyConfig(AppConfig):
     def ready(self) -> None:
         # The portal below does not know what else can hold a credential.
         from portal.services import upstreams  # noqa: PLC0415  # settings are read by now
-        from portal.services.users import disabling  # noqa: PLC0415
+        from portal.services.users import before_disabling, disabling  # noqa: PLC0415
         from proxy.services import sessions  # noqa: PLC0415
-        from proxy.services.responses import stop_responses_of_disabled  # noqa: PLC0415
+        from proxy.services.responses import (  # noqa: PLC0415
+            lock_turns_of_disabled,
+            stop_responses_of_disabled,
+        )
 
         upstreams.add_source(sessions.has_live_account)
+        before_disabling.connect(lock_turns_of_disabled, dispatch_uid="proxy.lock_turns_of_disabled")
         disabling.connect(stop_responses_of_disabled, dispatch_uid="proxy.stop_responses_of_disabled")

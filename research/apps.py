@@ -17,9 +17,10 @@ class ResearchConfig(AppConfig):
 
     def ready(self) -> None:
         from portal.services.credits import refunding  # noqa: PLC0415  # needs the models
-        from portal.services.users import disabling  # noqa: PLC0415
-        from research.services.cancel import stop_runs_of_disabled  # noqa: PLC0415
+        from portal.services.users import before_disabling, disabling  # noqa: PLC0415
+        from research.services.cancel import lock_runs_of_disabled, stop_runs_of_disabled  # noqa: PLC0415
         from research.services.money import note_refund  # noqa: PLC0415
 
+        before_disabling.connect(lock_runs_of_disabled, dispatch_uid="research.lock_runs_of_disabled")
         disabling.connect(stop_runs_of_disabled, dispatch_uid="research.stop_runs_of_disabled")
         refunding.connect(note_refund, dispatch_uid="research.note_refund")

@@ -25,6 +25,9 @@ FIRST_TEAM = "Team"
 
 disabling = Signal()
 """Sent with `user` and `actor` in the transaction that disables a user: whoever works for them stops."""
+before_disabling = Signal()
+"""Sent with `user` before that, in the same transaction: receivers lock the rows of all that they will end.
+Money is touched only then, since whoever ends one of them meanwhile locks its row first, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,7 @@ def set_active(user: User, active: bool, *, actor: Principal | None) -> bool:
         return False
     user.is_active = active
     if not active:
+        before_disabling.send(User, user=user)
         disabling.send(User, user=user, actor=actor)
     transaction.on_commit(key_memory.forget_all)
     audit.record(actor, "user.enabled" if active else "user.disabled", f"user:{user.pk}", email=user.email)

@@ -125,15 +125,16 @@ def cancel_response(who: Principal, row: ChatResponse) -> ChatResponse:
     return row
 
 
+def lock_turns_of_disabled(sender: object, user: User, **signal: object) -> None:
+    """Before any credits move: a worker that ends one of them has its row before it asks for the ledger's."""
+    live = ChatResponse.objects.filter(user_id=user.pk, completed_at=None).values("pk")
+    turns = ChatTurn.objects.filter(pk__in=live, state=ChatTurn.State.OPEN, door=BACKGROUND)
+    list(turns.select_for_update().order_by("pk").values_list("pk", flat=True))
+
+
 def stop_responses_of_disabled(sender: object, user: User, actor: Principal | None, **signal: object) -> None:
     """Nobody is left who could read them."""
-    rows = list(ChatResponse.objects.filter(user_id=user.pk, completed_at=None))
-    # Turns before the ledger, all of them: whoever ends one of them meanwhile does it in this order.
-    turns = ChatTurn.objects.filter(
-        pk__in=[row.pk for row in rows], state=ChatTurn.State.OPEN, door=BACKGROUND
-    )
-    list(turns.select_for_update().order_by("pk").values_list("pk", flat=True))
-    for row in rows:
+    for row in ChatResponse.objects.filter(user_id=user.pk, completed_at=None):
         if _stop(row):
             audit.record(actor, "response.cancelled", f"response:{row.pk}")
 

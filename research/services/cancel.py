@@ -37,6 +37,12 @@ def cancel_any_run(who: Principal, run_id: UUID) -> Run:
     return stop_run(who, run)
 
 
+def lock_runs_of_disabled(sender: object, user: User, **signal: object) -> None:
+    """Before any credits move: a worker that ends one of them has its row before it asks for the ledger's."""
+    rows = Run.objects.filter(user_id=user.pk, completed_at=None).select_for_update()
+    list(rows.order_by("pk").values_list("pk", flat=True))
+
+
 def stop_runs_of_disabled(sender: object, user: User, actor: Principal | None, **signal: object) -> None:
     """Nobody is left who could read what they find."""
     for run in Run.objects.filter(user_id=user.pk, completed_at=None, cancel_requested_at=None):
