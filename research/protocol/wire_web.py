@@ -5,6 +5,7 @@ Pure. The bytes are read in proxy.protocol; sections are perplexity-web's.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from uuid import UUID
 
@@ -109,16 +110,15 @@ def _whole(order: Order, instructions: str) -> str:
     if earlier is None:
         return query_document(order.question, instructions)
     *before, last = [{"role": role, "content": text} for role, text in earlier.said]
-    room = len(last["content"])
-    while True:
+
+    def document(room: int) -> str:
         cut = {**last, "content": last["content"][:room]}
-        text = query_document(order.question, instructions, (*before, cut))
-        excess = len(text) - MOST_CHARACTERS
-        if excess <= 0:
-            return text
-        if not room:
-            return query_document(order.question, instructions)
-        room = max(room - excess, 0)
+        return query_document(order.question, instructions, (*before, cut))
+
+    # Some characters are two or six in the document: only the document itself tells what has room.
+    rooms = range(len(last["content"]) + 1)
+    fitting = bisect_right(rooms, MOST_CHARACTERS, key=lambda room: len(document(room)))
+    return document(fitting - 1) if fitting else query_document(order.question, instructions)
 
 
 def _uuid(text: str) -> UUID | None:

@@ -62,6 +62,12 @@ def test_it_cuts_an_earlier_report_that_would_not_fit(size: int, letter: str) ->
     assert json.loads(asked.whole)["query"] == "Why tides?"
 
 
+@pytest.mark.parametrize("letter", ["a", '"', "\n", "\x01"])
+def test_it_gives_an_earlier_report_all_the_room_there_is(letter: str) -> None:
+    asked = inquiry(replace(ORDER, earlier=Earlier("Moon?", letter * 200_000)))
+    assert MOST_CHARACTERS - 6 < len(asked.whole) <= MOST_CHARACTERS
+
+
 def test_it_refuses_a_question_that_no_session_takes() -> None:
     refused = wire_web.build_inquiry(replace(ORDER, question="a" * (MOST_CHARACTERS + 1)))
     assert isinstance(refused, Refused)
