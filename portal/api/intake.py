@@ -30,9 +30,34 @@ BODY_SECONDS = 60.0
 """From the head of a request to the end of its body."""
 SLOWEST = 131_072
 """Bytes a second that a body which takes longer has to make."""
+ROOM = 32 * 2**20
+"""Bytes that a door keeps of bodies whose senders it does not know yet, all of them together."""
 AT_ONCE = 16
 """Requests that Django works on: as many as a process may have database connections (settings)."""
 MOST_WAITING = 1_000
+
+
+class Room:
+    """What bodies of unknown senders take while they are read: thousands may come at once, and each of
+    them may stay for a minute."""
+
+    def __init__(self, most: int = ROOM) -> None:
+        self.most = most
+        self.used = 0
+
+    @property
+    def is_short(self) -> bool:
+        """Time to see who comes, before more is kept."""
+        return self.used > self.most // 2
+
+    def take(self, size: int) -> None:
+        """Raises Unavailable when that is more than there is."""
+        if self.used + size > self.most:
+            raise unavailable()
+        self.used += size
+
+    def give_back(self, size: int) -> None:
+        self.used -= size
 
 
 class Disconnected(Exception):
@@ -48,12 +73,23 @@ def announced_size(headers: Mapping[str, str]) -> float:
 
 
 async def read_body(
-    headers: Mapping[str, str], receive: Receive, seconds: float, largest: int = LARGEST_BODY
+    headers: Mapping[str, str],
+    receive: Receive,
+    seconds: float,
+    largest: int = LARGEST_BODY,
+    room: Room | None = None,
 ) -> bytes:
-    """The whole body. Raises TooLarge as soon as its size is known, TooSlow, and Disconnected."""
+    """The whole body. Raises TooLarge as soon as its size is known, TooSlow, and Disconnected; in the
+    `room` of unknown senders also Unavailable."""
     body = bytearray()
-    async for piece in body_pieces(headers, receive, seconds, largest):
-        body += piece
+    try:
+        async for piece in body_pieces(headers, receive, seconds, largest):
+            if room is not None:
+                room.take(len(piece))
+            body += piece
+    finally:
+        if room is not None:
+            room.give_back(len(body))
     return bytes(body)
 
 
@@ -101,6 +137,7 @@ class Intake:
         self.seconds = seconds
         self.largest = largest or _usual
         self.places = asyncio.Semaphore(at_once)
+        self.room = Room()
         self.waiting = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -110,6 +147,7 @@ class Intake:
             await self.application(scope, visit.receive, visit.send)
         finally:
             visit.give_place_back()
+            self.room.give_back(visit.kept)
         if visit.refused is not None:
             await _refuse(visit.refused, scope, send)
 
@@ -139,6 +177,8 @@ class _Visit:
     deadline: float
     largest: int
     size: int = 0
+    kept: int = 0
+    """Bytes of its body that are in memory: Django keeps them until it has answered."""
     is_whole: bool = False
     has_place: bool = False
     refused: Problem | None = None
@@ -162,6 +202,8 @@ class _Visit:
         self.size += len(message.get("body", b""))
         if self.size > self.largest:
             raise _too_large(self.largest)
+        self.intake.room.take(self.size - self.kept)
+        self.kept = self.size
         if message["type"] == "http.request" and not message.get("more_body"):
             self.is_whole = True
             await self.intake.take_place()

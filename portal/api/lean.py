@@ -27,6 +27,7 @@ from portal.api.intake import (
     BODY_SECONDS,
     LARGEST_BODY,
     Disconnected,
+    Room,
     announced_size,
     body_pieces,
     read_body,
@@ -219,6 +220,7 @@ class Doors:
     def __init__(self, routes: Sequence[Route], *, body_seconds: float = BODY_SECONDS) -> None:
         self.body_seconds = body_seconds
         self.large = asyncio.Semaphore(LARGE_AT_ONCE)
+        self.room = Room()
         self.routes = [(route, tuple(route.path.split("/")[1:])) for route in routes]
         self.roots = {path[0] for route, path in self.routes if not is_gateway_path(route.path)}
 
@@ -272,11 +274,13 @@ class Doors:
             return await route.reply(call, body_pieces(headers, receive, self.body_seconds, route.largest))
         if route.method != "POST":
             return await route.reply(call)
-        size, largest = announced_size(headers), _largest(route)
-        if size > LARGE:
+        size, largest, room = announced_size(headers), _largest(route), None
+        if size > LARGE or self.room.is_short:
             await route.look_first(call)
+        else:
+            room = self.room
         async with self.large if min(size, largest) > LARGEST_BODY else nullcontext():
-            body = await read_body(headers, receive, self.body_seconds, largest)
+            body = await read_body(headers, receive, self.body_seconds, largest, room)
             return await route.reply(replace(call, body=body))
 
     def _find(self, path: str) -> dict[str, Route]:

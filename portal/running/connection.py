@@ -13,7 +13,6 @@ import contextlib
 import resource
 import socket
 import struct
-import sys
 from asyncio import TimerHandle
 from typing import Any
 
@@ -22,8 +21,10 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 HEAD_SECONDS = 20.0
 """For a request's head to arrive whole. Browsers open connections ahead of their use."""
-LARGEST_HEAD = 64 * 1024
+LARGEST_HEAD = 32 * 1024
 """Bytes of request line and headers, and of one read more."""
+A_LINE = 128
+"""Bytes that a header takes beside its own: seven thousand short ones take 700 KiB."""
 MOST_AHEAD = 16
 """Requests that a client may send ahead of their answers. uvicorn keeps any number of them: a read of
 256 KiB can hold fifteen thousand, and keeping those takes 35 MiB."""
@@ -36,10 +37,16 @@ LEAST_TAKEN = 64 * 1024
 """Bytes that are something, of those that no longer fit into the system's buffers; or all of them."""
 OWN_FILES = 256
 """Descriptors that no client gets: databases, upstreams, logs."""
+MOST_CONNECTIONS = 10_000
+"""However many files there may be: each that a stranger opens may take 50 KiB."""
 ENOUGH_FILES = (65_536, 10_240)
 NOTHING_MORE = b"content-length: 0\r\ncache-control: no-store\r\nconnection: close\r\n\r\n"
 TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\n" + NOTHING_MORE
 NO_HANDSHAKE = b"HTTP/1.1 400 Bad Request\r\n" + NOTHING_MORE
+
+
+class TooMuchHead(Exception):
+    """A head of too many lines, or too much of heads ahead of their answers."""
 
 
 class TooManyAhead(Exception):
@@ -56,6 +63,8 @@ class Connection(HttpToolsProtocol):
         self.heads = 0
         """How many were read whole."""
         self.head_size = 0
+        self.lines_size = 0
+        """Bytes that the headers of this head take, and those of all that wait for their answers."""
         self.head_timer: TimerHandle | None = None
         self.linger_timer: TimerHandle | None = None
         self.reader_timer: TimerHandle | None = None
@@ -93,14 +102,24 @@ class Connection(HttpToolsProtocol):
         if was_within == self.heads:
             self.head_size += len(data)
         if self.head_size > LARGEST_HEAD:
-            self.transport.write(TOO_LARGE)
-            self._close()
+            self._refuse_head()
         elif self.head_timer is None:
             self._expect_head()
 
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        if not self.pipeline:
+            self.lines_size = 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.lines_size += len(name) + len(value) + A_LINE
+        if self.lines_size > LARGEST_HEAD:
+            raise TooMuchHead  # to the parser, which stops
+        super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         if len(self.pipeline) >= MOST_AHEAD:
-            raise TooManyAhead  # to the parser, which stops, and is answered with a 400
+            raise TooManyAhead  # the same
         self.reads_head = False
         self.heads += 1
         self._stop_timers()
@@ -112,6 +131,8 @@ class Connection(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
+        if self.under_way is not None:
+            self.under_way.body = bytearray()  # what nobody has read, and nobody will
         super().on_response_complete()
         if self.transport.is_closing():
             self._expect_reader()
@@ -131,8 +152,16 @@ class Connection(HttpToolsProtocol):
         self._close()
 
     def send_400_response(self, msg: str) -> None:
-        super().send_400_response(msg)
-        self._expect_reader()
+        """To whatever stopped the parser."""
+        if self.lines_size > LARGEST_HEAD:
+            self._refuse_head()
+        else:
+            super().send_400_response(msg)
+            self._expect_reader()
+
+    def _refuse_head(self) -> None:
+        self.transport.write(TOO_LARGE)
+        self._close()
 
     def _close(self) -> None:
         """As soon as the client has taken all."""
@@ -235,4 +264,6 @@ def raise_open_files() -> None:
 
 def most_connections() -> int:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return sys.maxsize if soft == resource.RLIM_INFINITY else max(soft - OWN_FILES, soft // 2)
+    if soft == resource.RLIM_INFINITY:
+        return MOST_CONNECTIONS
+    return min(MOST_CONNECTIONS, max(soft - OWN_FILES, soft // 2))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
-from portal.api.intake import MOST_WAITING, Intake, Scope
+from portal.api.intake import MOST_WAITING, Intake, Room, Scope
 from portal.api.streaming import Message, Receive, Send
 from portal.asgi import pages
 from tests.api_client import Client
@@ -103,6 +103,21 @@ async def test_it_takes_a_body_as_large_as_that(settings: Settings) -> None:
     await visitor.visit(Intake(Site()))
 
     assert visitor.status == 200
+
+
+async def test_it_keeps_no_more_of_all_bodies_together_than_it_has_room_for() -> None:
+    site = Site()
+    intake, first, second = Intake(site), Visitor(b"x" * 6), Visitor(b"x" * 5)
+    intake.room = Room(10)
+    site.may_answer.clear()
+
+    answering = asyncio.create_task(first.visit(intake))
+    await settle()
+    await second.visit(intake)
+    assert (second.status, second.headers["retry-after"]) == (503, "2")
+    site.may_answer.set()
+    await answering
+    assert (first.status, intake.room.used) == (200, 0)
 
 
 async def test_it_waits_for_no_body_for_ever() -> None:

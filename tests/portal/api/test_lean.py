@@ -12,7 +12,7 @@ import pytest
 from django.db import OperationalError
 from pytest_django import Settings
 
-from portal.api.intake import LARGEST_BODY
+from portal.api.intake import LARGEST_BODY, Room
 from portal.api.lean import Answer, Call, Doors, KeyRoute, OpenRoute, answer_json
 from portal.services.principal import Principal
 from portal.wire.errors import Conflict
@@ -298,6 +298,28 @@ async def test_it_reads_no_large_body_of_who_has_no_key(header: tuple[bytes, byt
 
     assert (wire.sent[0]["status"], wire.read) == (401, 0)
     assert error_in(wire)["code"] == "invalid_api_key"
+
+
+async def test_it_keeps_no_more_of_small_bodies_than_it_has_room_for() -> None:
+    doors, wires = Doors(ROUTES), [Wire(b"x" * 6), Wire(b"x" * 11)]
+    doors.room = Room(10)
+
+    for wire in wires:
+        await doors(wire.scope, wire.receive, wire.send)
+
+    assert [wire.sent[0]["status"] for wire in wires] == [200, 503]
+    assert doors.room.used == 0
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_it_looks_who_comes_before_it_reads_when_room_is_short() -> None:
+    doors, wire = Doors(ROUTES), Wire(b"x")
+    wire.scope |= {"path": "/v1/locked"}
+    doors.room.take(doors.room.most // 2 + 1)
+
+    await doors(wire.scope, wire.receive, wire.send)
+
+    assert (wire.sent[0]["status"], wire.read) == (401, 0)
 
 
 async def test_it_answers_nobody_when_the_client_left() -> None:

@@ -188,6 +188,22 @@ def test_it_says_that_a_head_is_too_large(dial: Dial) -> None:
     assert hear(client).startswith(b"HTTP/1.1 431")
 
 
+FIELDS = b"a: b\r\n" * 60
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: x\r\n" + FIELDS, b"200"),
+        (b"GET / HTTP/1.1\r\nHost: x\r\n" + FIELDS * 10, b"431"),
+        (b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n" + (b"GET / HTTP/1.1\r\n" + FIELDS + b"\r\n") * 9, b"431"),
+    ],
+    ids=["some", "many", "many ahead of their answers"],
+)
+def test_it_keeps_only_so_many_lines_of_heads(dial: Dial, said: bytes, status: bytes) -> None:
+    assert b"HTTP/1.1 " + status in hear(dial(said + b"\r\n"))
+
+
 def test_it_takes_large_bodies_one_after_the_other(dial: Dial) -> None:
     client = dial()
     for _ in range(3):
@@ -359,7 +375,9 @@ def test_it_asks_for_less_where_much_is_refused(monkeypatch: pytest.MonkeyPatch)
     assert asked == [65_536, 10_240]
 
 
-@pytest.mark.parametrize(("files", "clients"), [(20_000, 19_744), (1024, 768), (256, 128)])
+@pytest.mark.parametrize(
+    ("files", "clients"), [(20_000, 10_000), (resource.RLIM_INFINITY, 10_000), (1024, 768), (256, 128)]
+)
 def test_it_keeps_files_for_itself(monkeypatch: pytest.MonkeyPatch, files: int, clients: int) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (files, files))
 
