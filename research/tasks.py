@@ -44,7 +44,7 @@ def poll() -> None:
             time.sleep(PAUSE)
         return found > 0
 
-    _work("poll", look)
+    _work("poll", look, watch.finish)
 
 
 @shared_task(name="research.stop")
@@ -64,12 +64,13 @@ def tidy() -> None:
             sweep.tidy_due()
 
 
-def _work(kind: str, step: Callable[[], bool]) -> None:
-    """Take `step` after step until one finds nothing to do, or the worker is told to stop."""
+def _work(kind: str, step: Callable[[], bool], last: Callable[[], None] = lambda: None) -> None:
+    """Take `step` after step until one finds nothing to do, or the worker is told to stop; then the last."""
     with _lane(kind) as free:
         until = time.monotonic() + SPELL
         while free and step() and time.monotonic() < until and worker.should_stop is None:
             pass
+        last()
 
 
 @contextmanager

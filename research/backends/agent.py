@@ -12,7 +12,8 @@ from typing import ClassVar
 from portal.services.network import shared_client, shared_reader
 from research.backends.base import Reply, Trace, exchange, read
 from research.protocol import wire_agent
-from research.protocol.outcome import Order, Refused, Snapshot, Stop, Submission
+from research.protocol.glance import goes_on_silently
+from research.protocol.outcome import Order, Refused, Running, Snapshot, Stop, Submission
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,8 @@ class AgentBackend:
         reply = await read(shared_reader(self.base_url), f"/v1/agent/{upstream_id}", self._headers())
         if isinstance(reply, Refused):
             return reply
+        if reply.status == 200 and goes_on_silently(reply.body):
+            return Running()
         return wire_agent.parse_snapshot(reply.status, reply.headers, reply.body, _now())
 
     async def cancel(self, upstream_id: str) -> Stop:

@@ -56,14 +56,14 @@ def due(now: datetime) -> QuerySet[Run]:
     return Run.objects.filter(Q(lease_token=None) | Q(lease_until__lt=over), next_run_at__lte=now)
 
 
-def lease(rows: QuerySet[Run], limit: int, *, without: Collection[str] = ()) -> list[Run]:
+def lease(rows: QuerySet[Run], limit: int, *, only: Collection[str] = ()) -> list[Run]:
     """Lease up to `limit` of the due `rows`, longest due first; one token fences this whole batch.
 
-    `without` names columns that are left in the database until somebody asks for them.
+    `only` names the columns that are read, where not all are wanted; see `whole`.
     """
     pick, values = rows.order_by("next_run_at").values("pk")[:limit].query.sql_with_params()
     on_postgres = connection.vendor == "postgresql"
-    wanted = [field.column for field in Run._meta.concrete_fields if field.name not in without]
+    wanted = [field.column for field in Run._meta.concrete_fields if not only or field.name in only]
     statement = LEASE.format(
         pick=pick,
         materialized="MATERIALIZED" if on_postgres else "",
@@ -76,6 +76,16 @@ def lease(rows: QuerySet[Run], limit: int, *, without: Collection[str] = ()) -> 
         Run.objects.raw(statement, [*values, token, _lease_end()]),
         key=lambda run: run.next_run_at or run.created_at,
     )
+
+
+def whole(runs: Sequence[Run], *, without: Collection[str] = ()) -> dict[UUID, Run]:
+    """Leased runs of which only some columns were read, with all but those, by their keys; they are fenced
+    as they were."""
+    rows: dict[UUID, Run] = Run.objects.defer(*without).in_bulk([run.pk for run in runs])
+    for run in runs:
+        if row := rows.get(run.pk):
+            row.state, row.lease_token = run.state, run.lease_token
+    return rows
 
 
 def lease_one(run_id: UUID, *states: State) -> Run | None:
@@ -180,12 +190,16 @@ def wake_at(moment: datetime) -> Case:
 
 def put_back(runs: Mapping[datetime, Sequence[Run]], **changes: Any) -> None:
     """Return leased runs about which there is nothing to tell, to be looked at again at the
-    moment they stand under. One statement, however many they are; all of one lease."""
-    groups = {moment: [run.pk for run in group] for moment, group in runs.items() if group}
-    if not groups:
-        return
+    moment they stand under. One statement for those of one lease, however many they are."""
+    for token in {run.lease_token for group in runs.values() for run in group}:
+        mine = {
+            moment: [run.pk for run in group if run.lease_token == token] for moment, group in runs.items()
+        }
+        _put_back(token, {moment: keys for moment, keys in mine.items() if keys}, changes)
+
+
+def _put_back(token: UUID | None, groups: Mapping[datetime, list[UUID]], changes: Mapping[str, Any]) -> None:
     last = max(groups)
-    token = next(run.lease_token for group in runs.values() for run in group)
     moments = [When(pk__in=keys, then=Value(moment)) for moment, keys in groups.items() if moment != last]
     everybody = [key for keys in groups.values() for key in keys]
     Run.objects.filter(pk__in=everybody, lease_token=token).update(

@@ -1,9 +1,10 @@
 """Watching the runs that an upstream has: many at once, in batches with a fence per row.
 
 A batch is leased in one statement, looked at together, and recorded: the many of which there is
-nothing to tell go back in one statement, the others each in a transaction of their own. Looking
-and recording each keep within the lease, or renew it: a batch that outlived its lease would be
-leased by the next worker, who would outlive his as well, and nothing would ever be recorded.
+nothing to tell go back in one statement, the others each in a transaction of their own. A look
+that takes long is recorded when it is done, and nobody waits for it. Looking and recording each
+keep within the lease, or renew it: a batch that outlived its lease would be leased by the next
+worker, who would outlive his as well, and nothing would ever be recorded.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import random
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
 
@@ -38,16 +40,39 @@ from research.services.moves import AT_REST, Event, FenceLost
 
 log = logging.getLogger(__name__)
 
-AT_ONCE = 250
+AT_ONCE = 1_000
 """Runs polled in one batch."""
 CONNECTIONS = 100
+WAVE = 1.0
+"""Seconds after which what is done of a batch is recorded, and those to come join the next one."""
 PATIENCE_WITH_BROKEN = 5
 """Unreadable snapshots in a row before a run is given up."""
 UNREAD = ("question", "title", "options", "metadata", "parameters", "backends", "ignored", "fingerprint")
 """Columns that watching has no use for."""
+GLANCE = (
+    *("id", "state", "backend", "upstream_id", "created_at", "submitted_at", "deadline_at"),
+    *("next_run_at", "cancel_requested_at", "faults", "lease_token"),
+)
+"""Columns that a look needs of which there is nothing to tell, which nearly all are."""
 
 Look = Snapshot | None
 """None: there was no time left to look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """A look that is over. `since`: when the run was leased, in `time.monotonic`'s seconds."""
+
+    run: Run
+    look: Look
+    since: float
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the run goes on and there is nothing to tell of it."""
+        run = self.run
+        is_wanted = run.state == State.RUNNING and run.cancel_requested_at is None
+        return self.look == Running() and is_wanted and run.deadline_at > timezone.now()
 
 
 def due_to_poll(now: datetime) -> QuerySet[Run]:
@@ -61,38 +86,48 @@ class Watch:
 
     def __init__(self, open_: Callable[[str], Backend | Refused] = open_backend) -> None:
         self._open = cache(open_)
+        self._places = asyncio.Semaphore(CONNECTIONS)
+        self._looking: dict[asyncio.Task[Look], tuple[Run, float]] = {}
 
     def poll(self, limit: int = AT_ONCE) -> int:
-        """Look at up to `limit` due runs at once; how many there were."""
+        """Look at due runs, at most `limit` at once, and record the looks that are done; how many runs
+        were in hand, those of calls before included."""
         since = time.monotonic()
-        runs = moves.lease(due_to_poll(timezone.now()), limit, without=UNREAD)
-        if not runs:
-            return 0
-        looks = network.call(_look_at_all([(run, self._open(run.backend)) for run in runs]))
+        room = limit - len(self._looking)
+        fresh = moves.lease(due_to_poll(timezone.now()), room, only=GLANCE) if room > 0 else []
+        in_hand = len(fresh) + len(self._looking)
+        if in_hand:
+            self._record(network.call(self._look([(run, self._open(run.backend)) for run in fresh], since)))
+        return in_hand
+
+    def finish(self) -> None:
+        """Wait for the looks that are still under way."""
+        while self._looking:
+            self._record(network.call(self._look([], 0.0)))
+
+    def _record(self, looks: Sequence[Looked]) -> None:
         crashpoint("poll.answered")
-        _record_all(list(zip(runs, looks, strict=True)), since)
-        return len(runs)
+        _record_all(looks)
 
+    async def _look(self, pairs: Sequence[tuple[Run, Backend | Refused]], since: float) -> list[Looked]:
+        """Begin to look at these, and wait a while for them; all looks that are done then.
 
-def poll(limit: int = AT_ONCE) -> int:
-    """One batch by itself."""
-    return Watch().poll(limit)
+        A look may take `SHARE_OF_LEASE`, and none begins later than that: all end within the lease.
+        """
+        loop = asyncio.get_running_loop()
+        last_start = loop.time() + settings.RESEARCH_LEASE_SECONDS * SHARE_OF_LEASE
+        begun = {loop.create_task(self._look_at(*pair, last_start)): (pair[0], since) for pair in pairs}
+        self._looking |= begun
+        until = asyncio.ALL_COMPLETED if begun else asyncio.FIRST_COMPLETED
+        await asyncio.wait(begun or self._looking, timeout=WAVE, return_when=until)
+        done = [task for task in self._looking if task.done()]
+        return [Looked(run, task.result(), at) for task in done for run, at in [self._looking.pop(task)]]
 
-
-# Looking
-
-
-async def _look_at_all(pairs: Sequence[tuple[Run, Backend | Refused]]) -> list[Look]:
-    """A call may take `SHARE_OF_LEASE`, and none begins later than that: all end within the lease."""
-    places = asyncio.Semaphore(CONNECTIONS)
-    loop = asyncio.get_running_loop()
-    last_start = loop.time() + settings.RESEARCH_LEASE_SECONDS * SHARE_OF_LEASE
-
-    async def look(run: Run, backend: Backend | Refused) -> Look:
+    async def _look_at(self, run: Run, backend: Backend | Refused, last_start: float) -> Look:
         if isinstance(backend, Refused):
             return backend
-        async with places:
-            if loop.time() > last_start:
+        async with self._places:
+            if asyncio.get_running_loop().time() > last_start:
                 return None
             try:
                 return await backend.poll(run.upstream_id)
@@ -101,7 +136,13 @@ async def _look_at_all(pairs: Sequence[tuple[Run, Backend | Refused]]) -> list[L
                 log.exception("could not look at %s", run.public_id)
                 return Refused(Fault.BROKEN, "The answer could not be read.")
 
-    return await asyncio.gather(*(look(run, backend) for run, backend in pairs))
+
+def poll(limit: int = AT_ONCE) -> int:
+    """One batch by itself."""
+    watch = Watch()
+    found = watch.poll(limit)
+    watch.finish()
+    return found
 
 
 # Recording
@@ -126,25 +167,33 @@ class Held:
             self._runs.pop(run.pk, None)
 
 
-def _record_all(looks: Sequence[tuple[Run, Look]], since: float) -> None:
+def _record_all(looks: Sequence[Looked]) -> None:
     """Those that go on first: they wait for no report to be rendered."""
-    held = Held([run for run, _ in looks], since)
-    unseen = [run for run, look in looks if look is None]
-    quiet = []
-    for run, look in looks:
-        if isinstance(look, Running):
-            held.hold(_seconds_for(run, look))
-            if _record(run, look):
+    held = Held([one.run for one in looks], min((one.since for one in looks), default=0.0))
+    unseen = [one.run for one in looks if one.look is None]
+    quiet = [one.run for one in looks if one.is_silent]
+    told = _read_whole([one for one in looks if one.look is not None and not one.is_silent])
+    for run, snapshot in told:
+        if isinstance(snapshot, Running):
+            held.hold(_seconds_for(run, snapshot))
+            if _record(run, snapshot):
                 quiet.append(run)
             else:
                 held.let_go(run)
     _put_back(quiet, unseen)
     held.let_go(*quiet, *unseen)
-    for run, look in looks:
-        if look is not None and not isinstance(look, Running):
-            held.hold(_seconds_for(run, look))
-            _record(run, look)
+    for run, snapshot in told:
+        if not isinstance(snapshot, Running):
+            held.hold(_seconds_for(run, snapshot))
+            _record(run, snapshot)
             held.let_go(run)
+
+
+def _read_whole(looks: Sequence[Looked]) -> list[tuple[Run, Snapshot]]:
+    if not looks:
+        return []
+    rows = insist(lambda: moves.whole([one.run for one in looks], without=UNREAD))
+    return [(rows[one.run.pk], one.look) for one in looks if one.look is not None and one.run.pk in rows]
 
 
 def _seconds_for(run: Run, snapshot: Snapshot) -> float:
@@ -195,7 +244,7 @@ def _record_progress(run: Run, snapshot: Running) -> bool:
         return False
     progress, event = progress_of(run.progress, snapshot)
     if event is None:
-        return not run.faults or _recovered(run)
+        return True
     moves.move(
         run,
         State.RUNNING,
@@ -208,16 +257,13 @@ def _record_progress(run: Run, snapshot: Running) -> bool:
     return False
 
 
-def _recovered(run: Run) -> bool:
-    log.info("%s answers again after %d failed polls", run.public_id, run.faults)
-    return True
-
-
 def _put_back(quiet: Sequence[Run], unseen: Sequence[Run]) -> None:
-    """Two statements at most, however many there are."""
+    """Two statements at most for those of one lease, however many they are."""
     now = timezone.now()
     moments: dict[datetime, list[Run]] = defaultdict(list)
     for run in quiet:
+        if run.faults:
+            log.info("%s answers again after %d failed polls", run.public_id, run.faults)
         moments[now + _interval_of(run, now)].append(run)
     insist(lambda: moves.put_back(moments, faults=0))
     insist(lambda: moves.put_back({now: unseen}))

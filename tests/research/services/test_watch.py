@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from portal.models.system import Credential
-from portal.services import credentials, ledger
+from portal.services import credentials, ledger, network
 from research.backends.base import Backend, Trace
 from research.models.runs import Run
 from research.protocol.outcome import Fault, Finished, Order, Refused, Running, Snapshot, Stop, Submission
@@ -85,6 +86,36 @@ def test_it_records_what_a_slow_upstream_says_within_the_lease(
     assert sandbox.counts().totals["polls"] == 2
     assert watch.poll() == 2, "those that were not looked at are due at once"
     assert sandbox.counts().totals["polls"] == 4
+
+
+@pytest.mark.django_db
+def test_it_records_the_others_while_one_look_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "WAVE", 0.2)
+    running(3)
+    answers = asyncio.Event()
+
+    class Slow(Upstream):
+        async def poll(self, upstream_id: str) -> Snapshot:
+            snapshot = await super().poll(upstream_id)
+            if self.asked == 1:
+                await answers.wait()
+            return snapshot
+
+    upstream = Slow(lambda asked: Running())
+    watcher = watch.Watch(lambda name: upstream)
+    assert watcher.poll() == 3
+    held = Run.objects.exclude(lease_token=None)
+    assert held.count() == 1
+    Run.objects.update(next_run_at=timezone.now())
+    assert watcher.poll() == 3, "two anew, and the one that is still waited for"
+    assert (upstream.asked, held.count()) == (5, 1)
+
+    async def answer() -> None:
+        answers.set()
+
+    network.call(answer())
+    watcher.finish()
+    assert not held.exists()
 
 
 @pytest.mark.django_db
