@@ -100,7 +100,10 @@ async def outcome_of(kind: Visit, visitor: Visitor) -> str:
 async def crowd(portal: Portal, notes: Notes, kinds: dict[Visit, int], clients: int, seconds: float) -> None:
     until = time.monotonic() + seconds
     coming = [come(one, kinds, until) for one in visitors_of(portal, notes, clients, int(seconds))]
-    await asyncio.wait_for(asyncio.gather(*coming), seconds + LAST_VISITS)
+    try:
+        await asyncio.wait_for(asyncio.gather(*coming), seconds + LAST_VISITS)
+    except TimeoutError:
+        notes.wrong("visits that never end")
 
 
 async def watch(portal: Portal, ended: asyncio.Event, started: float) -> None:
@@ -138,7 +141,7 @@ async def measure(portal: Portal, options: argparse.Namespace) -> list[str]:
     base = await settled(portal)
     print(f"  base  {base.told()}", flush=True)
 
-    notes = Notes(may_break=options.outages or options.chaos)
+    notes = Notes(may_break=options.outages or options.chaos, may_lose=options.chaos)
     flapping = Flapping(portal, notes, options.seed)
     acts = [(1, 3, flapping.fail_next), (1, 4, flapping.shake), (40, 70, flapping.kill_upstream)]
     acts += [(15, 30, flapping.take_away)] if options.outages else []

@@ -50,9 +50,11 @@ class Broken(Exception):
 
 @dataclass(slots=True)
 class Notes:
-    """What all visitors saw. `may_break` is set while processes are killed or taken away."""
+    """What all visitors saw. `may_break` is set while something is killed or taken away."""
 
     may_break: bool = False
+    may_lose: bool = False
+    """A process that is killed in the middle of an answer is not paid for it."""
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
     wrongs: Counter[str] = field(default_factory=Counter)
     left: dict[str, float] = field(default_factory=dict)
