@@ -117,6 +117,12 @@ def members(properties: Json, *, sometimes: Json | None = None) -> Json:
     }
 
 
+def or_none(kind: str, **more: Any) -> Json:
+    """The schema of a member that may be null. A list of types says the same, and some clients cannot
+    read it."""
+    return {"anyOf": [{"type": kind}, {"type": "null"}], **more}
+
+
 def _or_error(result: Json) -> Json:
     """Also an error: TypeScript clients hold failed calls against the schema, and would hide their words."""
     whole = {name: value for name, value in result.items() if name != "required"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from portal.wire.fields import Fields
-from portal.wire.tools import Json, Tool, ToolResult, members, parameters
+from portal.wire.tools import Json, Tool, ToolResult, members, or_none, parameters
 from proxy.protocol.chat import SOURCES
 from proxy.protocol.chat_stream import found_of
 from proxy.protocol.delta import Done
@@ -36,7 +36,7 @@ _ANSWER = members(
     {
         "answer": {"type": "string"},
         "model": {"type": "string", "description": "The model that was asked."},
-        "answered_by": {"type": ["string", "null"], "description": "The one that answered, where known."},
+        "answered_by": or_none("string", description="The one that answered, where known."),
         "sources": {
             "type": "array",
             "items": members(

@@ -6,7 +6,7 @@ arguments that the seed knows, so that one idempotency key means the same over M
 
 from __future__ import annotations
 
-from portal.wire.tools import Json, Tool, members, parameters
+from portal.wire.tools import Json, Tool, members, or_none, parameters
 
 LONGEST_QUESTION = 20_000
 LONGEST_KEY = 200
@@ -20,15 +20,15 @@ REPORT_URI = "research://{id}/report.md"
 _ID: Json = {"type": "string", "description": "The run's id: resp_ and 32 hex digits."}
 _STATUS: Json = {"type": "string", "enum": list(STATUSES)}
 _TEXT: Json = {"type": "string"}
-_TEXT_OR_NONE: Json = {"type": ["string", "null"]}
-_COUNT_OR_NONE: Json = {"type": ["integer", "null"]}
+_TEXT_OR_NONE: Json = or_none("string")
+_COUNT_OR_NONE: Json = or_none("integer")
 _NEXT: Json = {
     "retry_after_seconds": {
         "type": "integer",
         "minimum": 0,
         "description": "Seconds to wait before the next look; 0 when there is nothing to wait for.",
     },
-    "next_check_at": {"type": ["string", "null"], "description": "The same as a moment: UTC, ISO 8601."},
+    "next_check_at": or_none("string", description="The same as a moment: UTC, ISO 8601."),
     "next_step": {"type": "string", "description": "What to do now."},
 }
 _SANDBOX: Json = {"type": "boolean", "description": "True: simulated, no research was made."}
@@ -56,7 +56,7 @@ _READING = members(
         "page": _COUNT_OR_NONE,
         "page_count": _COUNT_OR_NONE,
         "next_page": _COUNT_OR_NONE,
-        "text": {"type": ["string", "null"], "description": "This page of the report, in Markdown."},
+        "text": or_none("string", description="This page of the report, in Markdown."),
         **_NEXT,
         "sandbox": _SANDBOX,
     },
@@ -160,7 +160,7 @@ LIST = Tool(
                 ),
             },
             "has_more": {"type": "boolean"},
-            "next_after": {"type": ["string", "null"], "description": "Pass it as after for the next page."},
+            "next_after": or_none("string", description="Pass it as after for the next page."),
         }
     ),
     reads_only=True,
