@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
+from hashlib import sha256
 
 LONGEST = 2048
 SCHEME = "[hH][tT][tT][pP][sS]?://"
@@ -46,7 +47,7 @@ def linkable(raw: str) -> str | None:
 
 
 def normalise(raw: str) -> str | None:
-    """The key by which two addresses are one page; None for what is no address. Idempotent.
+    """The key by which two addresses are one page; None for what is not `linkable`. Idempotent.
 
     Equal are: letter case of scheme and host, both forms of an IDN, a dot after the host, the
     scheme's own port given or not, an empty path and `/`, equivalent percent escapes. Kept apart
@@ -58,8 +59,10 @@ def normalise(raw: str) -> str | None:
         return None
     port = f":{address.port}" if address.port else ""
     path = _escaped(address.path) or "/"
-    key = f"{address.scheme}://{address.host}{port}{path}{_escaped(address.rest)}"
-    return key if len(key) <= LONGEST else None
+    place = f"{address.scheme}://{address.host}{port}"
+    key = f"{place}{path}{_escaped(address.rest)}"
+    # Escapes make an address up to twelve times as long, and a key has to be one itself.
+    return key if len(key) <= LONGEST else f"{place}/#{sha256(key.encode()).hexdigest()}"
 
 
 def host_label(url: str) -> str:

@@ -8,6 +8,7 @@ upstream nor any mark uses, so that no `[9]` in the text ever seems to mean a pa
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
@@ -16,6 +17,8 @@ from itertools import count
 from portal.wire.urls import host_label, linkable, normalise
 from research.protocol.outcome import Finished, Found, Provenance, Source
 
+_PLACE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}:(?://[^/?#]*+)?")
+"""What of an address can be written in either case."""
 UNNAMED = "Source without a usable address"
 
 
@@ -84,11 +87,28 @@ def relabelled(found: Iterable[Found], legend: Mapping[int, tuple[str, ...]]) ->
 
 def _pages(found: Iterable[Found]) -> dict[str, list[Found]]:
     """What was said of each page, pages in order of their first mention."""
+    items = list(found)
+    titles: dict[str, str] = {}
+    for item in items:
+        if item.title.strip():
+            titles.setdefault(item.url.strip(), item.title.strip())
     pages: dict[str, list[Found]] = {}
-    for item in found:
-        identity = normalise(item.url) or f"{item.url.strip()} {item.title.strip()}"
-        pages.setdefault(identity, []).append(item)
+    for item in items:
+        pages.setdefault(_identity(item, titles), []).append(item)
     return pages
+
+
+def _identity(item: Found, titles: Mapping[str, str]) -> str:
+    """The same for what is one page. An address that must not become a link still is one; what is none
+    at all, like "file 7", needs its title, where it comes without one the first in `titles`."""
+    address = item.url.strip()
+    key = normalise(address)
+    if key is not None:
+        return key
+    if place := _PLACE.match(address):
+        return place[0].lower() + address[place.end() :]
+    title = item.title.strip() or (titles.get(address, "") if address else "")
+    return f"{address} {title}"
 
 
 def _numbers(items: list[Found]) -> list[int]:

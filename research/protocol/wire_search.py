@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any
 
 from research.protocol.outcome import Fetched, Found, Options
@@ -13,7 +14,7 @@ LONGEST_SNIPPET = 1000
 LONGEST_DATE = 40
 MOST_NUMBERED = 9999
 _ADDRESS = 4000
-"""Longer than any usable address: what is cut here is no link anyway."""
+"""Longer than any usable address: of what is longer a digest tells it from others that begin alike."""
 
 
 def search_filters(options: Options) -> tuple[dict[str, Any], list[str]]:
@@ -37,12 +38,19 @@ def search_filters(options: Options) -> tuple[dict[str, Any], list[str]]:
 def read_page(page: dict[str, Any], number: int | None = None) -> Found:
     """One listed page. `number` outside 1..`MOST_NUMBERED` is none that a mark could name."""
     return Found(
-        url=string(page.get("url"), _ADDRESS).strip(),
+        url=_address(page.get("url")),
         title=line(page.get("title"), LONGEST_TITLE),
         snippet=string(page.get("snippet"), LONGEST_SNIPPET).strip(),
         date=line(page.get("date"), LONGEST_DATE) or None,
         number=number if number is not None and 1 <= number <= MOST_NUMBERED else None,
     )
+
+
+def _address(value: object) -> str:
+    address = string(value).strip()
+    if len(address) <= _ADDRESS:
+        return address
+    return f"{address[:_ADDRESS]} {sha256(address.encode()).hexdigest()}"
 
 
 def read_positions(value: object) -> list[Found]:

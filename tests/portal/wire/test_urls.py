@@ -95,6 +95,13 @@ def test_it_refuses_what_must_not_become_a_link(raw: str) -> None:
     assert normalise(raw) is None
 
 
+def test_it_compares_addresses_that_escapes_make_longer_than_addresses_may_be() -> None:
+    long = "https://e.com/" + "é" * (LONGEST - 20)
+    assert linkable(long) == long
+    assert normalise(long) == normalise(long.replace("e.com", "E.com:443"))
+    assert normalise(long) != normalise(long + "a")
+
+
 def test_it_shows_an_address_as_its_author_wrote_it() -> None:
     assert linkable(" HTTPS://Bücher.example/%7ea b ") == "HTTPS://Bücher.example/%7ea%20b"
 

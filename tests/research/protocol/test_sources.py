@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from portal.wire.urls import normalise
 from research.protocol.outcome import Fetched, Finished, Found
 from research.protocol.sources import UNNAMED, catalogue, listed, relabelled
+from research.protocol.wire_search import read_page
 
 pages = st.lists(
     st.builds(
@@ -21,14 +22,15 @@ pages = st.lists(
 reserved_numbers = st.sets(st.integers(0, 8))
 
 
-def identity(found: Found) -> str:
-    return normalise(found.url) or found.url + found.title
+def identity(found: Found, among: list[Found]) -> str:
+    titles = [page.title for page in among if page.url == found.url and page.title]
+    return normalise(found.url) or f"{found.url} {found.title or ''.join(titles[:1] if found.url else ())}"
 
 
 @given(pages, reserved_numbers)
 def test_it_loses_no_source_and_makes_none(found: list[Found], reserved: set[int]) -> None:
     sources = catalogue(found, reserved, "retrieved").sources
-    assert len(sources) == len({identity(page) for page in found})
+    assert len(sources) == len({identity(page, found) for page in found})
     addresses = {normalise(page.url) for page in found} - {None}
     assert {normalise(source.url) for source in sources if source.url} == addresses
 
@@ -125,3 +127,55 @@ def test_it_lists_what_was_found_and_what_was_opened() -> None:
         "x", found=(Found("https://e.com/a"), Found("", "")), fetched=(Fetched("https://e.com/b", "B"),)
     )
     assert [page.url for page in listed(finished)] == ["https://e.com/a", "https://e.com/b"]
+
+
+SHAPES = [
+    "https://e.com/{}",
+    "https://e.com/{}?q=%C3%A9",
+    "https://e.com/" + "é" * 1900 + "{}",
+    "https://e.com/{}\x07\u202e",
+    "https://me:secret@e.com/{}",
+    "https:///{}",
+    "javascript:alert({})",
+    "data:text/html,{}",
+    "ftp://e.com/{}",
+    "file {}",
+]
+TOO_LONG = ["https://e.com/{}" + "a" * 5000, "https://e.com/" + "a" * 5000 + "{}"]
+
+
+def respelt(url: str, spelling: int) -> str:
+    """As another list may write the same address."""
+    scheme, colon, rest = url.partition(":")
+    spellings = [url, f" {url}\n", f"{scheme.upper()}{colon}{rest}", url.replace("//e.com/", "//E.COM/")]
+    return spellings[spelling if colon and len(url) < 5000 else spelling % 2]
+
+
+@given(st.data())
+def test_it_neither_loses_nor_doubles_a_page_however_hostile_its_address(data: st.DataObject) -> None:
+    """Pages are listed with a title, cited without one, and opened under another, in any spelling."""
+    number = data.draw(st.integers(1, 6))
+    pages = [data.draw(st.sampled_from(SHAPES + TOO_LONG)).format(page) for page in range(number)]
+    found: list[dict[str, str]] = []
+    for page, url in enumerate(pages):
+        titles = [f"T{page}", "", f"T{page}" if url.startswith("file") else "Other"]
+        for title in titles[: data.draw(st.integers(1, 3))]:
+            found.append({"url": respelt(url, data.draw(st.integers(0, 3))), "title": title})
+    found = data.draw(st.permutations(found))
+
+    sources = catalogue(map(read_page, found), set(), "retrieved").sources
+
+    assert len(sources) == number
+
+
+@given(st.lists(st.text(min_size=1) | st.text(max_size=9).map("https://e.com/{}".format), max_size=9))
+def test_it_makes_one_source_of_an_address_that_is_searched_cited_and_opened(urls: list[str]) -> None:
+    found = [Found(url, url) for url in urls]
+    cited = [Found(url) for url in urls]
+    opened = tuple(Fetched(url, url) for url in urls)
+
+    known = catalogue(listed(Finished("", found=(*cited, *found), fetched=opened)), set(), "retrieved")
+
+    distinct = {normalise(url) or url.strip() for url in urls if url.strip()}
+    assert len(known.sources) <= len(distinct)
+    assert len(known.sources) >= len({url.casefold() for url in distinct})
