@@ -50,7 +50,6 @@ KINDS: dict[Visit, int] = {
     raw_visits.slow_body: 1,
     raw_visits.stalled_reader: 1,
 }
-LONG_KINDS = (raw_visits.slow_body, raw_visits.stalled_reader)
 EVERY = 30.0
 SETTLE_SECONDS = 180.0
 LAST_VISITS = 330.0
@@ -106,21 +105,22 @@ async def crowd(portal: Portal, notes: Notes, kinds: dict[Visit, int], clients: 
         notes.wrong("visits that never end")
 
 
-async def watch(portal: Portal, ended: asyncio.Event, started: float) -> None:
+async def watch(portal: Portal, ended: asyncio.Event, started: float, readings: list[Reading]) -> None:
     while not ended.is_set():
         try:
             await asyncio.wait_for(ended.wait(), EVERY)
         except TimeoutError:
-            await show(portal, started, "")
+            if reading := await show(portal, started):
+                readings.append(reading)
 
 
-async def show(portal: Portal, started: float, what: str) -> Reading | None:
+async def show(portal: Portal, started: float) -> Reading | None:
     try:
         reading = await asyncio.to_thread(read, portal)
     except Exception as error:  # its database may be away at this moment
         print(f"{time.monotonic() - started:6.0f} s  cannot be read: {type(error).__name__}", flush=True)
         return None
-    print(f"{time.monotonic() - started:6.0f} s  {what}{reading.told()}", flush=True)
+    print(f"{time.monotonic() - started:6.0f} s  {reading.told()}", flush=True)
     return reading
 
 
@@ -136,8 +136,7 @@ async def settled(portal: Portal) -> Reading:
 
 async def measure(portal: Portal, options: argparse.Namespace) -> list[str]:
     seconds, started = options.minutes * 60, time.monotonic()
-    warm = {kind: weight for kind, weight in KINDS.items() if kind not in LONG_KINDS}
-    await crowd(portal, Notes(), warm, options.clients, min(60.0, max(10.0, seconds / 5)))
+    await crowd(portal, Notes(), KINDS, options.clients, min(60.0, max(10.0, seconds / 5)))
     base = await settled(portal)
     print(f"  base  {base.told()}", flush=True)
 
@@ -147,14 +146,22 @@ async def measure(portal: Portal, options: argparse.Namespace) -> list[str]:
     acts += [(15, 30, flapping.take_away)] if options.outages else []
     acts += [(8, 20, flapping.kill_one)] if options.chaos else []
     running = [asyncio.create_task(flapping.every(*act)) for act in acts]
-    running.append(asyncio.create_task(watch(portal, flapping.ended, started)))
+    readings: list[Reading] = []
+    running.append(asyncio.create_task(watch(portal, flapping.ended, started, readings)))
     await crowd(portal, notes, KINDS, options.clients, seconds)
     flapping.ended.set()
     await asyncio.gather(*running)
     await flapping.calm()
     end = await settled(portal)
     print(f"   end  {end.told()}\n{told(notes, flapping)}", flush=True)
-    return faults_of(portal, notes, flapping.deaths, base, end)
+    return faults_of(portal, notes, flapping.deaths, base, half_of(readings, seconds) or end, end)
+
+
+def half_of(readings: list[Reading], seconds: float) -> Reading | None:
+    """The last of the first half. By then, if the load lasts, whatever grows to its size has it."""
+    began = readings[0].at - EVERY if readings else 0.0
+    first = [reading for reading in readings if reading.at < began + seconds / 2]
+    return first[-1] if first else None
 
 
 def told(notes: Notes, flapping: Flapping) -> str:

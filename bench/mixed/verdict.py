@@ -19,8 +19,10 @@ IDLE = 4
 """Connections that a process may keep to its upstream for its next question."""
 MORE_FILES = 12
 MORE_THREADS = 24
-MORE_MIB = 32.0
-MORE_OF_MEMORY = 1.25
+MORE_MIB = 24.0
+MORE_OF_MEMORY = 1.15
+"""From the half of the load to the end: what an allocator takes at a peak it keeps, so that only what goes
+on growing is a leak."""
 ASK = "/rest/sse/perplexity_ask"
 TWICE = (
     "SELECT subject, kind FROM portal_ledgerentry WHERE subject <> ''"
@@ -35,11 +37,12 @@ TAG = re.compile(r"tide-[0-9a-f]{16}")
 
 
 def faults_of(
-    portal: Portal, notes: Notes, deaths: Sequence[float], base: Reading, end: Reading
+    portal: Portal, notes: Notes, deaths: Sequence[float], base: Reading, half: Reading, end: Reading
 ) -> list[str]:
     return [
         *(f"{count} x {what}" for what, count in notes.wrongs.most_common()),
         *_left_behind(base, end),
+        *_grown(half, end),
         *_books(portal),
         *_without_end(portal, notes),
         *_left_open(portal, notes, deaths),
@@ -52,10 +55,18 @@ def _left_behind(base: Reading, end: Reading) -> Iterator[str]:
             yield f"held after all was over: {name} = {count}"
     before = {process.name: process for process in base.processes}
     for process in end.processes:
-        yield from _grown(before.get(process.name, process), process)
+        yield from _kept(before.get(process.name, process), process)
 
 
-def _grown(before: Process, after: Process) -> Iterator[str]:
+def _grown(half: Reading, end: Reading) -> Iterator[str]:
+    before = {process.name: process.rss_mib for process in half.processes}
+    for process in end.processes:
+        then = before.get(process.name, process.rss_mib)
+        if process.rss_mib > then * MORE_OF_MEMORY + MORE_MIB:
+            yield f"{process.name}: memory {then:.0f} -> {process.rss_mib:.0f} MiB in the second half"
+
+
+def _kept(before: Process, after: Process) -> Iterator[str]:
     for name, most in (("clients", 0), ("upstream", IDLE), ("others", 0)):
         if after.sockets[name] > most:
             yield f"{after.name}: {after.sockets[name]} sockets of {name} are open"
@@ -63,8 +74,6 @@ def _grown(before: Process, after: Process) -> Iterator[str]:
         yield f"{after.name}: descriptors {before.files} -> {after.files}"
     if after.threads > before.threads + MORE_THREADS:
         yield f"{after.name}: threads {before.threads} -> {after.threads}"
-    if after.rss_mib > before.rss_mib * MORE_OF_MEMORY + MORE_MIB:
-        yield f"{after.name}: memory {before.rss_mib:.0f} -> {after.rss_mib:.0f} MiB"
 
 
 def _books(portal: Portal) -> Iterator[str]:
