@@ -6,7 +6,7 @@ requests that are no research, and the ids that no run has. So this file has no 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from functools import partial
 from uuid import UUID
@@ -22,22 +22,27 @@ from portal.models.keys import Scope
 from portal.services.principal import Principal
 from portal.wire.errors import BadRequest, Problem
 from portal.wire.fields import Fields
+from portal.wire.idempotency import REPLAYED
 from portal.wire.ids import parse_response_id, response_id
 from proxy.models.responses import ChatResponse
 from proxy.protocol.delta import Done
 from proxy.protocol.functions import EXPERIMENTAL, EXPERIMENTAL_HEADER
 from proxy.protocol.response_object import deleted, list_page
+from proxy.protocol.response_once import read_once
 from proxy.protocol.responses import parse_responses
 from proxy.protocol.responses_stream import Event, interrupted
 from proxy.queries import find_response
 from proxy.services.chat import ChatPlan, Question
+from proxy.services.elsewhere import NOWHERE, Elsewhere
 from proxy.services.relay import Relay
-from proxy.services.response_history import Elsewhere, nowhere
 from proxy.services.response_making import Making
+from proxy.services.response_once import answer_once
 from proxy.services.response_rows import can_be_resumed, is_streamed
 from proxy.services.response_tail import tail
 from proxy.services.responses import (
     Opened,
+    Queued,
+    Terms,
     cancel_response,
     delete_response,
     open_response,
@@ -46,21 +51,35 @@ from proxy.services.responses import (
 )
 from proxy.services.telling import headers_of
 
+NO_HEADERS: Mapping[str, str] = {}
 
-def create(body: Fields, who: Principal, elsewhere: Elsewhere = nowhere) -> Reply:
-    """Plain, streamed, or in the background; streamed in the background follows what the worker writes."""
+
+def create(body: Fields, headers: Mapping[str, str], who: Principal, elsewhere: Elsewhere = NOWHERE) -> Reply:
+    """Plain, streamed, or in the background; under an idempotency key what was made before is found again."""
     require_scope(who, Scope.CHAT.value)
     request = parse_responses(body.values, default_model=settings.DEFAULT_MODEL)
-    if request.background:
-        queued = queue_response(who, request, elsewhere)
-        headers = _headers(queued.question, None)
-        if request.stream:
-            return Stream(partial(tail, queued.row.pk), interrupted, headers)
-        return answer_json(queued.row.body, headers=headers)
-    opened = open_response(who, request, elsewhere)
+    terms = Terms(read_once(body, headers), elsewhere)
+    make: Callable[..., Queued | Opened] = queue_response if request.background else open_response
+    made = answer_once(who, terms.once, partial(make, who, request, terms))
+    if isinstance(made, ChatResponse):
+        return _as_it_is(made, WHOLE if request.stream else None, REPLAYED)
+    if isinstance(made, Queued):
+        return _queued(made, streams=request.stream)
+    return _opened(made, streams=request.stream)
+
+
+def _queued(queued: Queued, *, streams: bool) -> Reply:
+    """A stream follows what the worker writes."""
+    headers = _headers(queued.question, None)
+    if streams:
+        return Stream(partial(tail, queued.row.pk), interrupted, headers)
+    return answer_json(queued.row.body, headers=headers)
+
+
+def _opened(opened: Opened, *, streams: bool) -> Reply:
     headers = _headers(opened.question, opened.plan)
-    relay = _relay(opened, streams=request.stream)
-    if request.stream:
+    relay = _relay(opened, streams=streams)
+    if streams:
         return Stream(partial(_pieces, relay, opened.making), partial(_last_words, opened.making), headers)
     return Later(partial(_whole, relay, opened.making), headers)
 
@@ -68,16 +87,20 @@ def create(body: Fields, who: Principal, elsewhere: Elsewhere = nowhere) -> Repl
 def retrieve(call: Call, who: Principal) -> Reply:
     """The object as it is now, or with `stream=true` its events: the same again, then those to come."""
     after = starting_after(call)
-    row = _find(call, who)
+    return _as_it_is(_find(call, who), after)
+
+
+def _as_it_is(row: ChatResponse, after: int | None, headers: Mapping[str, str] = NO_HEADERS) -> Reply:
+    """`after`: the number of the event whose followers are wanted; None wants the object."""
     if after is None:
-        return answer_json(row.body)
+        return answer_json(row.body, headers=headers)
     if not is_streamed(row):
         told = "Only a response that was made with stream or background can be streamed again."
         raise BadRequest(told, param="stream")
     if after != WHOLE and not can_be_resumed(row):
         told = "Its stream broke off, and was made anew: read it from its beginning, without starting_after."
         raise BadRequest(told, param="starting_after")
-    return Stream(partial(tail, row.pk, after), interrupted)
+    return Stream(partial(tail, row.pk, after), interrupted, headers)
 
 
 def cancel(call: Call, who: Principal) -> Answer:

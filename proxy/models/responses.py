@@ -110,6 +110,9 @@ class ChatResponse(models.Model):
     """Workers that have begun it; of a stream whose caller was waiting, those that took it over."""
     events = models.PositiveIntegerField(default=0)
     """Events that are written: the next one's sequence number."""
+    idempotency_key = models.CharField(max_length=200, null=True)
+    fingerprint = models.CharField(max_length=64, null=True)
+    """With a key: the SHA-256 of every member of the request that has an effect."""
     created_at = models.DateTimeField(default=timezone.now)
     completed_at = models.DateTimeField(null=True)
 
@@ -124,6 +127,11 @@ class ChatResponse(models.Model):
                 condition=Q(status__in=LIVE, completed_at=None)
                 | Q(~Q(status__in=LIVE), completed_at__isnull=False),
                 name="chat_response_live_or_ended",
+            ),
+            models.UniqueConstraint(
+                fields=["user", "idempotency_key"],
+                condition=Q(idempotency_key__isnull=False),
+                name="chat_response_once_per_key",
             ),
         )
 

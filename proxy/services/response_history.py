@@ -5,9 +5,7 @@ What no chat made can be gone on from too: whoever knows of such answers says wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from uuid import UUID
 
 from portal.services.principal import Principal
 from portal.wire.errors import BadRequest, NotFound
@@ -18,15 +16,9 @@ from proxy.protocol.responses import ResponsesRequest
 from proxy.queries import visible_responses
 from proxy.services import conversations
 from proxy.services.attachments import Enclosure, attached_of
+from proxy.services.elsewhere import NOWHERE, Elsewhere
 
 PARAM = "previous_response_id"
-Elsewhere = Callable[[Principal, UUID], Sequence[Sequence[str]] | None]
-"""Role and text of each turn of the caller's own answer of this id that is no chat's; None without one.
-Raises BadRequest for one that cannot be gone on from."""
-
-
-def nowhere(who: Principal, wanted: UUID) -> None:
-    """There are no other answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +30,7 @@ class History:
     attached: tuple[Enclosure, ...] = ()
 
 
-def history_for(who: Principal, request: ResponsesRequest, elsewhere: Elsewhere = nowhere) -> History:
+def history_for(who: Principal, request: ResponsesRequest, elsewhere: Elsewhere = NOWHERE) -> History:
     """Raises NotFound for an unknown response, BadRequest for one that did not complete."""
     if request.previous_response_id:
         return _chain(who, request.previous_response_id, elsewhere)
@@ -58,7 +50,7 @@ def _chain(who: Principal, previous: str, elsewhere: Elsewhere) -> History:
     wanted = parse_response_id(previous)
     row = visible_responses(who).filter(pk=wanted).first() if wanted else None
     if row is None:
-        said = elsewhere(who, wanted) if wanted else None
+        said = elsewhere.said(who, wanted) if wanted else None
         if said is not None:
             return History(Past(from_said(said)), previous)
         raise NotFound("No response with this id exists.", param=PARAM, code="not_found")

@@ -8,14 +8,15 @@ Money, limits and accounts are those of every chat: `chat.open_turn`, `relay`, `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from portal.models.users import User
@@ -23,19 +24,23 @@ from portal.services import audit
 from portal.services.principal import Principal
 from portal.services.queue import ring_after_commit
 from portal.wire.errors import BadRequest, RateLimited
+from portal.wire.idempotency import reused
 from portal.wire.ids import response_id
 from proxy.models.chats import ChatTurn
 from proxy.models.responses import ApiConversation, ChatResponse
 from proxy.protocol.response_functions import as_said, functions_of, read_bridge, turns_of
 from proxy.protocol.response_object import Head, Json, Status, frame
+from proxy.protocol.response_once import Once
 from proxy.protocol.responses import ResponsesRequest
 from proxy.protocol.responses_stream import ResponseStream
 from proxy.queries import find_response
 from proxy.services import conversations
 from proxy.services.attachments import dropped_on_failure, hold_attached, keep_inline
 from proxy.services.chat import Busy, ChatPlan, Question, judge_of, open_turn, prepare_chat, queue_turn
-from proxy.services.response_history import Elsewhere, History, history_for, nowhere
+from proxy.services.elsewhere import NOWHERE, Elsewhere
+from proxy.services.response_history import History, history_for
 from proxy.services.response_making import Making
+from proxy.services.response_once import being_answered, made_before
 from proxy.services.response_rows import BACKGROUND, DOOR, prepared_of, write_events
 from proxy.services.settling import end_turn
 
@@ -43,6 +48,14 @@ ANSWER = "proxy.answer_response"
 MOST_LIVE = 300
 """Stored responses of a user that may be under way (proxy-contract §8.7)."""
 A_BATCH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """`once`: under which key it is made but once; `elsewhere`: what of its caller's is no chat's."""
+
+    once: Once | None = None
+    elsewhere: Elsewhere = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +67,7 @@ class Asked:
     history: History
     question: Question
     head: Head
+    terms: Terms
 
     @property
     def stream(self) -> ResponseStream:
@@ -70,9 +84,9 @@ class Opened:
     take: Callable[[], ChatPlan]
 
 
-def open_response(who: Principal, request: ResponsesRequest, elsewhere: Elsewhere = nowhere) -> Opened:
-    """Raises BadRequest, NotFound, RateLimited, Unavailable; nothing is kept then."""
-    asked = _with_attached(_prepare(who, request, DOOR, elsewhere))
+def open_response(who: Principal, request: ResponsesRequest, terms: Terms = Terms()) -> Opened:
+    """Raises BadRequest, NotFound, Conflict, RateLimited, Unavailable; nothing is kept then."""
+    asked = _with_attached(_prepare(who, request, DOOR, terms))
     take = partial(_open, asked)
     plan: ChatPlan | None
     with dropped_on_failure(asked.question.enclosures):
@@ -96,10 +110,10 @@ class Queued:
     row: ChatResponse
 
 
-def queue_response(who: Principal, request: ResponsesRequest, elsewhere: Elsewhere = nowhere) -> Queued:
+def queue_response(who: Principal, request: ResponsesRequest, terms: Terms = Terms()) -> Queued:
     """A response that a worker will make. Raises what `open_response` raises."""
-    asked = _with_attached(_prepare(who, request, BACKGROUND, elsewhere))
-    with dropped_on_failure(asked.question.enclosures), transaction.atomic():
+    asked = _with_attached(_prepare(who, request, BACKGROUND, terms))
+    with dropped_on_failure(asked.question.enclosures), _once(asked), transaction.atomic():
         queue_turn(asked.question)
         row = _insert(asked, "queued", prepared_of(asked.question, request))
         write_events(row.pk, asked.stream.open(queued=True))
@@ -183,9 +197,9 @@ def _turn_of_worker(row: ChatResponse) -> ChatTurn | None:
     return ChatTurn.objects.filter(pk=row.pk, door=BACKGROUND).first()
 
 
-def _prepare(who: Principal, request: ResponsesRequest, door: str, elsewhere: Elsewhere) -> Asked:
+def _prepare(who: Principal, request: ResponsesRequest, door: str, terms: Terms) -> Asked:
     """Every check that costs nothing; nothing is written."""
-    history = history_for(who, request, elsewhere)
+    history = history_for(who, request, terms.elsewhere)
     bridge = read_bridge(request, history.past)
     question = prepare_chat(
         who,
@@ -203,7 +217,7 @@ def _prepare(who: Principal, request: ResponsesRequest, door: str, elsewhere: El
         history.previous,
         request.conversation,
     )
-    return Asked(who, request, history, question, head)
+    return Asked(who, request, history, question, head, terms)
 
 
 def _with_attached(asked: Asked) -> Asked:
@@ -222,19 +236,33 @@ def _echo(request: ResponsesRequest, history: History) -> Mapping[str, Any]:
     return {**request.echo, "tools": kept, "tool_choice": "none"}
 
 
-@transaction.atomic
 def _open(asked: Asked) -> ChatPlan:
-    plan = open_turn(asked.question)
-    request = asked.request
-    if request.store:
-        _insert(asked, "in_progress", prepared_of(asked.question, request) if request.stream else None)
+    with _once(asked), transaction.atomic():
+        plan = open_turn(asked.question)
+        request = asked.request
+        if request.store:
+            _insert(asked, "in_progress", prepared_of(asked.question, request) if request.stream else None)
     return plan
+
+
+@contextmanager
+def _once(asked: Asked) -> Iterator[None]:
+    """A lost race for an idempotency key is BeingAnswered: nothing of the loser is kept."""
+    try:
+        yield
+    except IntegrityError:
+        won = made_before(asked.who, asked.terms.once) if asked.terms.once else None
+        if won is None:
+            raise
+        raise being_answered(won) from None
 
 
 def _insert(asked: Asked, status: Status, prepared: dict[str, Any] | None = None) -> ChatResponse:
     who, request, question = asked.who, asked.request, asked.question
     _respect_most(who)
-    name = request.conversation
+    name, once = request.conversation, asked.terms.once
+    if once and asked.terms.elsewhere.has_key(who, once.key):
+        raise reused()
     row = ChatResponse(
         id=question.turn_id,
         user_id=who.user_id,
@@ -246,6 +274,8 @@ def _insert(asked: Asked, status: Status, prepared: dict[str, Any] | None = None
         input_items=list(request.input_items(asked.head.id)),
         said=_said(asked.history, request),
         prepared=prepared,
+        idempotency_key=once.key if once else None,
+        fingerprint=once.fingerprint if once else None,
         created_at=question.asked_at,
     )
     row.save(force_insert=True)

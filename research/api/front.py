@@ -21,23 +21,26 @@ from portal.wire.fields import fields_of
 from proxy.api import responses as chat
 from proxy.protocol.response_input import count_input_tokens
 from proxy.protocol.response_object import item_id, list_page
+from proxy.services.elsewhere import Elsewhere
 from research.api import doors
 from research.api.starting import LARGEST_REQUEST, fields_in
 from research.models.runs import Run
 from research.protocol.route import engine_of
 from research.queries import find_run
 from research.services.earlier import said_in_run
+from research.services.start import has_key
 
 RESEARCH, CHAT = Scope.RESEARCH.value, Scope.CHAT.value
 EITHER = ""
 """The scope of doors that look for themselves which one they need."""
+ELSEWHERE = Elsewhere(said_in_run, has_key)
 ByKey = Callable[[Call, Principal], Reply]
 
 
 async def create(call: Call, who: Principal) -> Reply:
     body = await fields_in(call)
     if engine_of(body) == "chat":
-        return await run_in_database(partial(chat.create, body, who, said_in_run))
+        return await run_in_database(partial(chat.create, body, call.headers, who, ELSEWHERE))
     require_scope(who, RESEARCH)
     return await doors.create_of(body, call, who)
 

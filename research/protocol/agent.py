@@ -13,6 +13,7 @@ from uuid import UUID
 
 from portal.wire.errors import BadRequest
 from portal.wire.fields import Fields
+from portal.wire.idempotency import read_idempotency_key
 from portal.wire.ids import parse_response_id
 from portal.wire.metadata import read_metadata
 from research.protocol.filters import read_search
@@ -22,7 +23,6 @@ from research.protocol.route import RESEARCH_MODELS
 from research.protocol.turns import BETWEEN, Input, read_input, references
 
 LONGEST_INSTRUCTIONS = 50_000
-LONGEST_KEY = 200
 LONGEST_WORD = 100
 MOST_IGNORED = 100
 SearchMode = Literal["web", "academic", "sec"]
@@ -65,7 +65,6 @@ UNHONOURED = (
 )
 """Fields of the Perplexity and OpenAI APIs that mean something there and nothing here."""
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})*", re.ASCII)
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def parse_run_request(body: Fields, headers: Mapping[str, str]) -> RunRequest:
@@ -147,18 +146,6 @@ def read_language(body: Fields) -> str | None:
     if code is not None and not _LANGUAGE.fullmatch(code):
         raise body.refuse("language_preference", "must be a language code like en or pt-BR")
     return code
-
-
-def read_idempotency_key(body: Fields, headers: Mapping[str, str]) -> str | None:
-    inside, outside = body.text("idempotency_key", longest=LONGEST_KEY), headers.get("idempotency-key")
-    if inside is not None and outside is not None and inside != outside:
-        raise body.refuse("idempotency_key", "differs from the header Idempotency-Key")
-    key = inside if inside is not None else outside
-    if key is None:
-        return None
-    if not key.strip() or len(key) > LONGEST_KEY or _CONTROL.search(key):
-        raise body.refuse("idempotency_key", f"must be 1 to {LONGEST_KEY} printable characters")
-    return key
 
 
 def _previous(body: Fields) -> UUID | None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from portal.wire.fields import Fields
+from portal.wire.idempotency import read_idempotency_key
 from proxy.protocol.sonar import WITHOUT_EFFECT
 from research.protocol.agent import (
     MOST_IGNORED,
     SEARCH_MODES,
-    read_idempotency_key,
     read_instructions,
     read_language,
     read_retry_count,

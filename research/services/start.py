@@ -25,7 +25,9 @@ from portal.services.principal import Principal
 from portal.services.queue import ring_after_commit
 from portal.services.upstreams import expects_sandbox
 from portal.wire.crash import crashpoint
-from portal.wire.errors import BadRequest, Conflict
+from portal.wire.errors import BadRequest
+from portal.wire.idempotency import reused
+from proxy.queries import visible_responses
 from proxy.services.attachments import Enclosure, dropped_on_failure, keep_inline
 from proxy.services.deep_attachments import attached_to, hold, let_in
 from research.models.presets import Preset
@@ -153,12 +155,13 @@ def _started_before(who: Principal, request: RunRequest, preset: Preset) -> Run 
     if known is None:
         return None
     if known[1] != print_:
-        raise Conflict(
-            "This idempotency key was used with other parameters: use a new key.",
-            param="idempotency_key",
-            code="idempotency_key_reused",
-        )
+        raise reused()
     return Run.objects.select_related("report").get(pk=known[0])
+
+
+def has_key(who: Principal, key: str) -> bool:
+    """Whether a run was started under this idempotency key, deleted ones among them."""
+    return Run.objects.filter(user_id=who.user_id, idempotency_key=key).exists()
 
 
 def new_run(who: Principal, request: RunRequest, preset: Preset, usual: int, door: str) -> Run:
@@ -202,6 +205,9 @@ def _terms(preset: Preset, least_budget: int) -> dict[str, Any]:
 
 def _write(who: Principal, run: Run) -> None:
     refusal = _admit(who, run)
+    # Behind the reservation, so that a chat under the same key comes before this look, or sees the run.
+    if run.idempotency_key and visible_responses(who).filter(idempotency_key=run.idempotency_key).exists():
+        raise reused()
     event = QUEUED
     if refusal is not None:
         event = Event("admission_refused", asdict(refusal))

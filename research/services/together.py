@@ -45,7 +45,7 @@ SELECT portal_apikey.id FROM portal_apikey JOIN portal_user ON portal_user.id = 
 WHERE portal_apikey.id IN ({keys}) AND portal_apikey.monthly_cap IS NULL
 AND portal_apikey.parallel_runs IS NULL AND portal_user.parallel_runs IS NULL
 """
-KNOWN = "SELECT user_id, idempotency_key FROM research_run WHERE "
+KNOWN = "SELECT user_id, idempotency_key FROM {table} WHERE {pairs}"
 """An OR for each pair, so that each is looked up in the index."""
 
 _usual: dict[str, tuple[float, int]] = {}
@@ -160,9 +160,11 @@ def _write(started: Sequence[tuple[Asking, Run]], books: ledger_many.Books) -> N
 
 
 def _known(named: set[tuple[int, str]]) -> Statement | None:
-    """Which of these names have a run."""
-    each = " OR ".join(["(user_id = %s AND idempotency_key = %s)"] * len(named))
-    return Plain(KNOWN + each, [value for pair in named for value in pair]) if named else None
+    """Which of these names have a run, or a chat's response."""
+    pairs = " OR ".join(["(user_id = %s AND idempotency_key = %s)"] * len(named))
+    looks = [KNOWN.format(table=table, pairs=pairs) for table in ("research_run", "proxy_chatresponse")]
+    values = [value for pair in named for value in pair] * len(looks)
+    return Plain(" UNION ALL ".join(looks), values) if named else None
 
 
 def _is_paid(fresh: Run, books: ledger_many.Books) -> bool:
