@@ -4,25 +4,33 @@ const form = document.getElementById("probe");
 const result = document.getElementById("probe-result");
 const ASKED = { jsonrpc: "2.0", id: 1, method: "tools/list", params: {} };
 
-// The answer is JSON, or the last event of a stream.
+// The answer is JSON, or the last event of a stream; nothing for what is neither.
 function read(text) {
   const events = text.split(/\r?\n/).filter((line) => line.startsWith("data:"));
-  return JSON.parse(events.length ? events.at(-1).slice(5) : text);
+  try {
+    return JSON.parse(events.length ? events.at(-1).slice(5) : text) ?? {};
+  } catch {
+    return {};
+  }
+}
+
+function ask(key) {
+  const headers = {
+    Authorization: `Bearer ${key}`,
+    "Content-Type": "application/json",
+    Accept: "application/json, text/event-stream",
+  };
+  const options = { method: "POST", credentials: "omit", headers, body: JSON.stringify(ASKED) };
+  return fetch("/mcp", options).catch(() => {
+    throw new Error("The portal cannot be reached.");
+  });
 }
 
 async function toolsFor(key) {
-  const answer = await fetch("/mcp", {
-    method: "POST",
-    credentials: "omit",
-    headers: {
-      Authorization: `Bearer ${key}`,
-      "Content-Type": "application/json",
-      Accept: "application/json, text/event-stream",
-    },
-    body: JSON.stringify(ASKED),
-  });
+  if (!/^[\x21-\x7e]+$/.test(key)) throw new Error("This is no key: copy the whole of it, without spaces.");
+  const answer = await ask(key);
   const { result: listed, error } = read(await answer.text());
-  if (error) throw new Error(error.message ?? `The portal answered ${answer.status}.`);
+  if (!listed) throw new Error(error?.message ?? `The portal answered ${answer.status}.`);
   return listed.tools.map((tool) => tool.name);
 }
 
