@@ -159,6 +159,8 @@ def _response_as_theirs(response: Json) -> Json:
     theirs = response | {"output": output}
     if response["error"] and response["error"]["code"] in OWN_CODES:
         theirs["error"] = response["error"] | {"code": "server_error"}
+    if response["status"] == "cancelling" and "response_id" in response:
+        theirs["status"] = "in_progress"  # Perplexity's word, which the answer to a cancel has (SPEC 10.2)
     if (response["incomplete_details"] or {}).get("reason") == OWN_REASON:
         theirs["incomplete_details"] = {"reason": "max_output_tokens"}
     return theirs

@@ -35,6 +35,7 @@ def streamed(*records: str) -> httpx.Response:
         whole(output=[{"type": "search_results", "results": []}]),
         whole(status="failed", error={"code": "tool_protocol_error", "message": "No."}),
         whole(status="incomplete", incomplete_details={"reason": "time_budget"}),
+        whole(status="cancelling", response_id="resp_1"),
     ],
 )
 def test_it_lets_pass_what_fits_or_is_ours_on_purpose(body: Json) -> None:
