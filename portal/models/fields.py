@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from django import forms
@@ -20,6 +21,14 @@ def is_amount(amount: Decimal) -> bool:
     return amount.is_finite() and abs(amount) <= MOST and amount == round(amount, 4)
 
 
+@lru_cache(1024)
+def units(amount: Decimal) -> int:
+    """An amount of credits as the column holds it. Raises ValidationError."""
+    if not is_amount(amount):
+        raise ValidationError("Credits have at most four decimal places.", code="invalid")
+    return int(amount * UNITS)
+
+
 class CreditField(models.BigIntegerField):  # type: ignore[type-arg]  # generic only in the stubs
     """A Decimal amount of credits, stored as whole ten-thousandths.
 
@@ -35,20 +44,26 @@ class CreditField(models.BigIntegerField):  # type: ignore[type-arg]  # generic 
         return None if value is None else Decimal(value) / UNITS
 
     def to_python(self, value: Any) -> Decimal | None:
-        if value is None or value == "":
-            return None
-        try:
-            amount = Decimal(str(value))
-        except ArithmeticError:
-            raise ValidationError("Enter a number of credits.", code="invalid") from None
-        if not is_amount(amount):
-            raise ValidationError("Credits have at most four decimal places.", code="invalid")
+        amount = _read(value)
+        if amount is not None:
+            units(amount)  # checks it
         return amount
 
     def get_prep_value(self, value: Any) -> int | None:
-        amount = self.to_python(value)
-        return None if amount is None else int(amount * UNITS)
+        amount = _read(value)
+        return None if amount is None else units(amount)
 
     def formfield(self, **kwargs: Any) -> Any:
         limits = {"decimal_places": 4, "min_value": 0, "max_value": MOST}
         return models.Field.formfield(self, **{"form_class": forms.DecimalField, **limits, **kwargs})
+
+
+def _read(value: Any) -> Decimal | None:
+    if value is None or value == "":
+        return None
+    if isinstance(value, Decimal):
+        return value
+    try:
+        return Decimal(str(value))
+    except ArithmeticError:
+        raise ValidationError("Enter a number of credits.", code="invalid") from None

@@ -25,17 +25,22 @@ def record(principal: Principal | None, action: str, target: str, **detail: obje
 
 def row(principal: Principal | None, action: str, target: str, **detail: object) -> AuditEntry:
     """The same entry, to be written by the caller."""
+    return AuditEntry(**values(principal, action, target, **detail))
+
+
+def values(principal: Principal | None, action: str, target: str, **detail: object) -> dict[str, Any]:
+    """The same as what the columns of the entry hold."""
     if not ACTION.fullmatch(action):
         raise ValueError(f"not a dotted action: {action}")
-    return AuditEntry(
-        actor_id=principal.user_id if principal else None,
-        key_id=principal.key_public_id if principal else "",
-        address=principal.address if principal else None,
-        request_id=principal.request_id if principal else "",
-        action=action,
-        target=redact(target)[:120],
-        detail=_clean(detail),
-    )
+    return {
+        "actor_id": principal.user_id if principal else None,
+        "key_id": principal.key_public_id if principal else "",
+        "address": principal.address if principal else None,
+        "request_id": principal.request_id if principal else "",
+        "action": action,
+        "target": redact(target)[:120],
+        "detail": _clean(detail),
+    }
 
 
 def _clean(value: object) -> Any:

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any, NamedTuple
 
 from django.utils import timezone
 
+from portal.models.fields import units
 from portal.models.ledger import CreditAccount, LedgerEntry
 from portal.services import ledger
-from portal.services.rows import Insert, Select, Update, for_update, insert, marks, run, update
+from portal.services.rows import Insert, Plain, Select, Update, for_update, insert_values, marks, run, update
 from portal.wire.clock import month_start
 
 Kind = LedgerEntry.Kind
@@ -55,22 +57,36 @@ def move(holds: Sequence[Hold], endings: Sequence[Ending]) -> frozenset[str]:
     return held
 
 
-def reads(users: Collection[int], subjects: Collection[str]) -> tuple[Select, Select]:
+class Drawn(NamedTuple):
+    """What one entry says; `delta` in the column's units."""
+
+    subject: str
+    kind: str
+    account_id: int
+    key_id: int | None
+    pool_id: int | None
+    delta: int
+
+
+def reads(users: Collection[int], subjects: Collection[str]) -> tuple[Select, Plain]:
     """What `Books` are made of: the accounts, locked in the order of their ids, then what was written of
     `subjects`, which nobody can change any more."""
     drawn = f"SELECT account_id FROM portal_ledgerentry WHERE subject IN ({marks(subjects)})"
     which = f"WHERE user_id IN ({marks(users)}) OR id IN ({drawn}) ORDER BY id{for_update()}"
     accounts = Select(CreditAccount, which, [*users, *subjects])
-    return accounts, Select(LedgerEntry, f"WHERE subject IN ({marks(subjects)})", [*subjects])
+    columns = ", ".join(Drawn._fields)
+    entries = f"SELECT {columns} FROM portal_ledgerentry WHERE subject IN ({marks(subjects)})"
+    return accounts, Plain(entries, [*subjects])
 
 
 class Books:
     """Locked accounts, and what is to be written about them."""
 
-    def __init__(self, accounts: Iterable[CreditAccount], entries: Iterable[LedgerEntry]) -> None:
+    def __init__(self, accounts: Iterable[CreditAccount], entries: Iterable[Sequence[Any]]) -> None:
         self._now = timezone.now()
-        self._known = {(entry.subject, entry.kind): entry for entry in entries}
-        self._entries: list[LedgerEntry] = []
+        drawn = [Drawn(*entry) for entry in entries]
+        self._known = {(entry.subject, entry.kind): entry for entry in drawn}
+        self._entries: list[dict[str, Any]] = []
         self._take(accounts)
 
     def settle(self, endings: Sequence[Ending]) -> None:
@@ -102,23 +118,23 @@ class Books:
         return True
 
     def writes(self) -> tuple[Insert | None, Update | None]:
-        touched = {entry.account_id for entry in self._entries}
+        touched = {entry["account_id"] for entry in self._entries}
         changes = {
             key: {purse: getattr(self._accounts[key], purse) for purse in PURSES} for key in sorted(touched)
         }
-        return insert(self._entries), update(CreditAccount, changes)
+        return insert_values(LedgerEntry, self._entries), update(CreditAccount, changes)
 
     def _take(self, accounts: Iterable[CreditAccount]) -> None:
         self._accounts = {account.pk: account for account in accounts}
         self._by_user = {account.user_id: account for account in self._accounts.values()}
 
-    def _drawn(self, ending: Ending) -> LedgerEntry | None:
+    def _drawn(self, ending: Ending) -> Drawn | None:
         """Its reservation; free work has none."""
         if (ending.subject, Kind.CLOSE) in self._known:
             raise ledger.AlreadyClosed(ending.subject)
         return self._known.get((ending.subject, Kind.RESERVE))
 
-    def _close(self, ending: Ending, drawn: LedgerEntry) -> None:
+    def _close(self, ending: Ending, drawn: Drawn) -> None:
         account = self._accounts[drawn.account_id]
         kept = {"settled": ending.settled, "released": ZERO}
         self._write(account, Kind.CLOSE, ending.subject, drawn.key_id, **kept)
@@ -139,13 +155,10 @@ class Books:
         own: Decimal = ZERO,
         **more: Decimal,
     ) -> None:
-        entry = LedgerEntry(kind=kind, subject=subject, account_id=account.pk, key_id=key_id)
-        entry.allowance_delta, entry.own_delta, entry.delta = allowance, own, allowance + own
-        entry.created_at = self._now
-        for name, value in more.items():
-            setattr(entry, name, value)
-        self._entries.append(entry)
+        entry = {"kind": kind, "subject": subject, "account_id": account.pk, "key_id": key_id}
+        parts = {"allowance_delta": allowance, "own_delta": own, "delta": allowance + own}
+        self._entries.append({**entry, **parts, **more, "created_at": self._now})
 
 
-def _is_plain(ending: Ending, drawn: LedgerEntry) -> bool:
-    return drawn.pool_id is None and ending.settled == -drawn.delta
+def _is_plain(ending: Ending, drawn: Drawn) -> bool:
+    return drawn.pool_id is None and units(ending.settled) == -drawn.delta

@@ -1,9 +1,9 @@
 """Reading and writing rows without the ORM's composing: for doors that hundreds pass at once.
 
 The ORM composes SQL anew for each call, and each call is a trip to the database. Here a statement is
-composed once for each kind of row, and PostgreSQL gets several in one trip; columns come as arrays, so
-that a statement stays the same however many rows there are. What a field stores, and how it is read, is
-the field's own affair here as there.
+composed once for each kind of row, and PostgreSQL gets several in one trip; rows come as one JSON text, so
+that a statement stays the same however many there are. What a field stores, and how it is read, is the
+field's own affair here as there.
 """
 
 from __future__ import annotations
@@ -13,14 +13,17 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Protocol, TypeVar
 
+import msgspec
 from django.db import connection
 from django.db.models import (
+    BinaryField,
     BooleanField,
     CharField,
     DateTimeField,
     Field,
     ForeignKey,
     IntegerField,
+    JSONField,
     Model,
     TextField,
     UUIDField,
@@ -29,6 +32,7 @@ from django.db.models import (
 AS_THEY_ARE = (CharField, TextField, BooleanField)
 """Fields that store the values that we put into them; others are asked."""
 ON_POSTGRESQL_TOO = (IntegerField, DateTimeField, UUIDField)
+"""What PostgreSQL reads out of JSON as we write it there."""
 Row = TypeVar("Row", bound=Model)
 
 
@@ -114,17 +118,22 @@ class Plain:
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """New rows of one model, in order. Their generated ids are not read back."""
+    """New rows of one model, in order: of each what `_fields` hold. Their generated ids are not read back.
 
-    rows: Sequence[Model]
+    Where a row with the same primary key stands, what `replaces` names is changed in it; without that it
+    is the database's error.
+    """
+
+    model: type[Model]
+    rows: Sequence[Sequence[Any]]
+    replaces: tuple[str, ...] = ()
 
     def parts(self) -> list[tuple[str, Sequence[Any]]]:
-        model = type(self.rows[0])
-        writers = [(field.attname, _writer(field)) for field in _fields(model)]
-        values = [[write(getattr(row, name)) for name, write in writers] for row in self.rows]
+        fields, sql = _fields(self.model), _insert(self.model, self.replaces)
+        rows = _written(fields, self.rows)
         if connection.vendor == "postgresql":
-            return [(_insert(model), _columns(values))]
-        return [(_insert(model), row) for row in values]
+            return [(sql, [_as_json(fields, rows)])]
+        return [(sql, row) for row in rows]
 
     def read(self, rows: Sequence[Sequence[Any]], counts: Sequence[int]) -> None:
         return None
@@ -141,15 +150,12 @@ class Update:
 
     def parts(self) -> list[tuple[str, Sequence[Any]]]:
         names = tuple(next(iter(self.changes.values())))
-        writers = [_writer(_field(self.model, name)) for name in ("pk", *names)]
-        tests = [_writer(_field(self.model, name))(value) for name, value in self.where.items()]
+        fields = [_field(self.model, name) for name in ("pk", *names)]
+        tests = [_stored(_field(self.model, name), value) for name, value in self.where.items()]
         sql = _update(self.model, names, tuple(self.where))
-        rows = [
-            [write(value) for write, value in zip(writers, (key, *change.values()), strict=True)]
-            for key, change in self.changes.items()
-        ]
+        rows = _written(fields, [(key, *change.values()) for key, change in self.changes.items()])
         if connection.vendor == "postgresql":
-            return [(sql, [*_columns(rows), *tests])]
+            return [(sql, [_as_json(fields, rows), *tests])]
         return [(sql, [*row[1:], row[0], *tests]) for row in rows]
 
     def read(self, rows: Sequence[Sequence[Any]], counts: Sequence[int]) -> set[Any]:
@@ -160,7 +166,23 @@ class Update:
 
 def insert(rows: Sequence[Model]) -> Insert | None:
     """Nothing to run for no rows."""
-    return Insert(rows) if rows else None
+    if not rows:
+        return None
+    names = [field.attname for field in _fields(type(rows[0]))]
+    return Insert(type(rows[0]), [[getattr(row, name) for name in names] for row in rows])
+
+
+def insert_values(
+    model: type[Model], rows: Sequence[Mapping[str, Any]], replaces: tuple[str, ...] = ()
+) -> Insert | None:
+    """The same without an object for each row: a row is what its columns hold (`user_id`, not `user`), and
+    has the default in those that it does not name."""
+    defaults, made = _defaults(model)
+    values = []
+    for row in rows:
+        fresh = {name: make() for name, make in made.items() if name not in row}
+        values.append(list({**defaults, **fresh, **row}.values()))
+    return Insert(model, values, replaces) if rows else None
 
 
 def update(model: type[Model], changes: Mapping[Any, Mapping[str, Any]], **where: Any) -> Update | None:
@@ -178,8 +200,17 @@ def for_update() -> str:
     return " FOR UPDATE" if connection.features.has_select_for_update else ""
 
 
-def _columns(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
-    return [list(column) for column in zip(*rows, strict=True)]
+def _written(fields: Sequence[Field[Any, Any]], rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    writers = [_writer(field) for field in fields]
+    return [
+        [value if write is None else write(value) for write, value in zip(writers, row, strict=True)]
+        for row in rows
+    ]
+
+
+def _as_json(fields: Sequence[Field[Any, Any]], rows: Sequence[Sequence[Any]]) -> str:
+    names = [field.column for field in fields]
+    return msgspec.json.encode([dict(zip(names, row, strict=True)) for row in rows]).decode()
 
 
 @cache
@@ -190,18 +221,22 @@ def _field(model: type[Model], name: str) -> Field[Any, Any]:
 
 
 @cache
-def _writer(field: Field[Any, Any]) -> Callable[[Any], Any]:
+def _writer(field: Field[Any, Any]) -> Callable[[Any], Any] | None:
+    """What makes a field's value the column's; None when it is that already."""
     if isinstance(field, ForeignKey):
         return _writer(field.target_field)
-    plain = AS_THEY_ARE + ON_POSTGRESQL_TOO * (connection.vendor == "postgresql")
-    has_a_way_of_its_own = hasattr(field, "from_db_value")
-    if isinstance(field, plain) and not has_a_way_of_its_own:
-        return _same
-    return lambda value: field.get_db_prep_save(value, connection)
+    if connection.vendor != "postgresql":
+        is_plain = isinstance(field, AS_THEY_ARE) and not hasattr(field, "from_db_value")
+        return None if is_plain else lambda value: field.get_db_prep_save(value, connection)
+    if isinstance(field, BinaryField):
+        raise TypeError(f"{field}: JSON has no bytes")
+    is_plain = isinstance(field, AS_THEY_ARE + ON_POSTGRESQL_TOO) and not hasattr(field, "from_db_value")
+    return None if is_plain or type(field) is JSONField else field.get_prep_value
 
 
-def _same(value: Any) -> Any:
-    return value
+def _stored(field: Field[Any, Any], value: Any) -> Any:
+    write = _writer(field)
+    return value if write is None else write(value)
 
 
 @cache
@@ -245,19 +280,35 @@ def _select(model: type[Model]) -> str:
     return f'SELECT {columns} FROM "{table}"'
 
 
-def _arrays(fields: Sequence[Field[Any, Any]]) -> str:
-    return ", ".join(f"%s::{field.db_type(connection)}[]" for field in fields)
+def _fresh(fields: Sequence[Field[Any, Any]]) -> str:
+    """The rows of `_as_json`, as a table."""
+    columns = ", ".join(f'"{field.column}" {field.db_type(connection)}' for field in fields)
+    return f"json_to_recordset(%s::json) AS fresh ({columns})"
 
 
 @cache
-def _insert(model: type[Model]) -> str:
+def _insert(model: type[Model], replaces: tuple[str, ...]) -> str:
     fields = _fields(model)
     names = ", ".join(f'"{field.column}"' for field in fields)
-    if connection.vendor == "postgresql":
-        values = f"SELECT * FROM unnest({_arrays(fields)})"
-    else:
-        values = f"VALUES ({marks(fields)})"
-    return f'INSERT INTO "{model._meta.db_table}" ({names}) {values}'
+    is_postgresql = connection.vendor == "postgresql"
+    values = f"SELECT {names} FROM {_fresh(fields)}" if is_postgresql else f"VALUES ({marks(fields)})"
+    sql = f'INSERT INTO "{model._meta.db_table}" ({names}) {values}'
+    if replaces:
+        columns = [_field(model, name).column for name in replaces]
+        sets = ", ".join(f'"{column}" = excluded."{column}"' for column in columns)
+        sql += f' ON CONFLICT ("{_field(model, "pk").column}") DO UPDATE SET {sets}'
+    return sql
+
+
+@cache
+def _defaults(model: type[Model]) -> tuple[dict[str, Any], dict[str, Callable[[], Any]]]:
+    """What the columns of a new row hold, in order, and what makes that anew for each row where it is not
+    the same for all."""
+    fields = _fields(model)
+    made = {
+        field.attname: field.default for field in fields if field.has_default() and callable(field.default)
+    }
+    return {field.attname: field.get_default() for field in fields}, made
 
 
 @cache
@@ -267,10 +318,10 @@ def _update(model: type[Model], names: tuple[str, ...], where: tuple[str, ...]) 
     tests = "".join(f' AND "{table}"."{_field(model, name).column}" = %s' for name in where)
     if connection.vendor == "postgresql":
         sets = ", ".join(f'"{field.column}" = fresh."{field.column}"' for field in fields)
-        columns = ", ".join(f'"{field.column}"' for field in (key, *fields))
-        fresh = f"unnest({_arrays([key, *fields])}) AS fresh ({columns})"
         mine = f'"{table}"."{key.column}"'
         same = f'{mine} = fresh."{key.column}"'
-        return f'UPDATE "{table}" SET {sets} FROM {fresh} WHERE {same}{tests} RETURNING {mine}'
+        return (
+            f'UPDATE "{table}" SET {sets} FROM {_fresh([key, *fields])} WHERE {same}{tests} RETURNING {mine}'
+        )
     sets = ", ".join(f'"{field.column}" = %s' for field in fields)
     return f'UPDATE "{table}" SET {sets} WHERE "{key.column}" = %s{tests}'

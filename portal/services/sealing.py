@@ -81,7 +81,12 @@ def place(row: Model, field: str) -> str:
     """Where a sealed text stands. The row has to have its id already."""
     if row.pk is None:
         raise ValueError("a row without an id cannot hold a sealed text: save it first")
-    return f"{row._meta.db_table}:{field}:{row.pk}"
+    return place_at(type(row), row.pk, field)
+
+
+def place_at(model: type[Model], key: object, field: str) -> str:
+    """The same of the row of `model` whose primary key is `key`, which need not exist yet."""
+    return f"{model._meta.db_table}:{field}:{key}"
 
 
 def seal(text: str, row: Model, field: str) -> str:

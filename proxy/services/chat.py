@@ -15,6 +15,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 from uuid import UUID, uuid4
 
 from django.conf import settings
@@ -304,30 +305,31 @@ def _write(question: Question, account: WebAccount, found: Found | None) -> Chat
 @transaction.atomic
 def _insert(question: Question, account: WebAccount | None, *, sandbox: bool) -> None:
     who = question.who
-    turn_row(question, account, sandbox=sandbox).save(force_insert=True)
+    account_id = account.pk if account else None
+    ChatTurn(**turn_values(question, account_id, sandbox=sandbox)).save(force_insert=True)
     ledger.reserve(who.user_id, question.subject, question.price, key_id=who.key_id)
     count_chat(who)
     audit.record(who, "chat.started", question.subject, model=question.model.id, door=question.door)
 
 
-def turn_row(question: Question, account: WebAccount | None, *, sandbox: bool) -> ChatTurn:
-    """The open turn of a question, to be written."""
+def turn_values(question: Question, account_id: int | None, *, sandbox: bool) -> dict[str, Any]:
+    """What the columns of a question's open turn hold."""
     who = question.who
-    return ChatTurn(
-        id=question.turn_id,
-        user_id=who.user_id,
-        key_id=who.key_id,
-        account=account,
-        conversation_id=question.conversation_id,
-        door=question.door,
-        model=question.model.id,
-        thinking=question.request.thinking,
-        price=question.price,
-        lease_until=lease_end(),
-        question=question.conversation.query if question.conversation_id else "",
-        sandbox=sandbox,
-        created_at=question.asked_at,
-    )
+    return {
+        "id": question.turn_id,
+        "user_id": who.user_id,
+        "key_id": who.key_id,
+        "account_id": account_id,
+        "conversation_id": question.conversation_id,
+        "door": question.door,
+        "model": question.model.id,
+        "thinking": question.request.thinking,
+        "price": question.price,
+        "lease_until": lease_end(),
+        "question": question.conversation.query if question.conversation_id else "",
+        "sandbox": sandbox,
+        "created_at": question.asked_at,
+    }
 
 
 def plan_with(question: Question, account: WebAccount, found: Found | None = None) -> ChatPlan:

@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
+import msgspec
 from django.utils import timezone
 
 from portal.services import sealing
+from portal.services.rows import Insert, insert_values
 from proxy.models.chats import Continuation
 from proxy.protocol.conversation import Conversation, Scope, key_after, key_before
 from proxy.protocol.delta import Thread
 
 LIFE = timedelta(hours=1)
 A_SWEEP = 500
+Row = dict[str, Any]
+"""What the columns of a Continuation hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,25 +82,21 @@ def is_fileable(conversation: Conversation) -> bool:
     return conversation.client == "generic" and not shaped
 
 
-def thread_row(
+def thread_values(
     filing: Filing, conversation: Conversation, answer: str, account_id: int, thread: Thread
-) -> Continuation:
-    """Where this answer stands, to be kept by `keep_threads`; `answer` is cleaned and has no notices."""
+) -> Row:
+    """Where this answer stands, to be kept; `answer` is cleaned and has no notices."""
     digest = key_after(filing.scope(account_id), conversation, answer)
-    row = Continuation(digest=digest, user_id=filing.user_id, account_id=account_id)
-    row.thread = sealing.seal(json.dumps(asdict(thread)), row, "thread")
-    return row
+    place = sealing.place_at(Continuation, digest, "thread")
+    sealed = sealing.ring().seal(msgspec.json.encode(thread).decode(), place)
+    return {"digest": digest, "user_id": filing.user_id, "account_id": account_id, "thread": sealed}
 
 
-def keep_threads(rows: Iterable[Continuation]) -> None:
-    """Of two with one digest the last stays."""
-    by_digest = {row.digest: row for row in rows}
-    Continuation.objects.bulk_create(
-        [by_digest[digest] for digest in sorted(by_digest)],
-        update_conflicts=True,
-        unique_fields=["digest"],
-        update_fields=["thread", "used_at"],
-    )
+def keeping(rows: Iterable[Row]) -> Insert | None:
+    """What keeps them; of two with one digest the last stays."""
+    by_digest = {row["digest"]: row for row in rows}
+    ordered = [by_digest[digest] for digest in sorted(by_digest)]
+    return insert_values(Continuation, ordered, replaces=("thread", "used_at"))
 
 
 def forget_thread(filing: Filing, conversation: Conversation, account_id: int) -> None:

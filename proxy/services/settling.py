@@ -20,9 +20,10 @@ from django.utils import timezone
 
 from portal.services import ledger
 from portal.services.limits import uncount_chat
+from portal.services.rows import run
 from portal.wire.errors import Problem
 from proxy.models.accounts import WebAccount
-from proxy.models.chats import ChatTurn, Continuation
+from proxy.models.chats import ChatTurn
 from proxy.protocol import notices
 from proxy.protocol.chat_stream import usage
 from proxy.protocol.delta import Done, Fault
@@ -111,20 +112,20 @@ def _settle(plan: ChatPlan, outcome: Outcome, record: Record | None) -> Settled:
     _close_money(question, delivered=outcome.delivered)
     whole = outcome.done if outcome.problem is None else None
     if whole and (thread := thread_of(plan, whole, outcome.text)):
-        continuity.keep_threads([thread])
+        run(continuity.keeping([thread]))
     settled = told(plan, whole, account) if whole else Settled()
     if record:
         record(settled)
     return settled
 
 
-def thread_of(plan: ChatPlan, done: Done, text: str) -> Continuation | None:
+def thread_of(plan: ChatPlan, done: Done, text: str) -> continuity.Row | None:
     """Where a whole answer stands upstream, if the next question may continue there."""
     question = plan.question
     if not done.thread.entry or not continuity.is_fileable(question.conversation):
         return None
     account_id = plan.session.account_id
-    return continuity.thread_row(question.filing, question.conversation, text, account_id, done.thread)
+    return continuity.thread_values(question.filing, question.conversation, text, account_id, done.thread)
 
 
 def _close_money(question: Question, *, delivered: bool) -> None:

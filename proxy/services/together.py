@@ -10,25 +10,28 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum, auto
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
 from django.db import transaction
 from django.utils import timezone
 
+from portal.models.audit import AuditEntry
 from portal.services import audit, ledger_many
 from portal.services.groups import Groups
 from portal.services.principal import Principal
-from portal.services.rows import Statement, insert, run, update
+from portal.services.rows import Statement, insert_values, run, update
 from portal.wire.errors import Problem, unavailable
 from proxy.models.accounts import WebAccount
-from proxy.models.chats import ChatTurn, Continuation
+from proxy.models.chats import ChatTurn
+from proxy.protocol.model_table import Model
 from proxy.services import continuity
 from proxy.services.accounts import SUCCESS, is_of_pool, loads, lock_pool, may_be_asked, rank, succeed
 from proxy.services.catalog import Offer, offer_of, those_named
-from proxy.services.chat import Busy, ChatPlan, Question, open_turn, plan_with, turn_row
+from proxy.services.chat import Busy, ChatPlan, Question, open_turn, plan_with, turn_values
 from proxy.services.continuity import Found
 from proxy.services.settling import Outcome, Settled, ending_of, settle, thread_of, told
 from proxy.services.threads import in_thread
@@ -133,6 +136,7 @@ class _Round:
         self._openings = {place: work for place, work in enumerate(works) if isinstance(work, Opening)}
         self._done: dict[int, Result | BaseException] = {}
         self._touched: set[WebAccount] = set()
+        self._ables: dict[tuple[str | None, bool], list[WebAccount]] = {}
 
     def run(self) -> dict[int, Result | BaseException]:
         ending = [work.plan for work in self._endings.values()]
@@ -163,12 +167,11 @@ class _Round:
                 WebAccount, {one.pk: {name: getattr(one, name) for name in SUCCESS} for one in self._touched}
             ),
             *self._open(plans, books),
+            continuity.keeping(threads),
         )
-        if threads:
-            continuity.keep_threads(threads)
         return self._done
 
-    def _end(self, closed: set[UUID], books: ledger_many.Books) -> list[Continuation]:
+    def _end(self, closed: set[UUID], books: ledger_many.Books) -> list[continuity.Row]:
         """What becomes of answers whose turns this round has `closed`; the threads to be kept."""
         threads, over = [], []
         for place, work in self._endings.items():
@@ -203,9 +206,8 @@ class _Round:
         """An account for each question that finds one with a free place."""
         now, plans = timezone.now(), {}
         for (place, question), found in zip(questions.items(), self._threads(questions), strict=True):
-            model, preferred = question.model, found.account_id if found else None
-            may = partial(may_be_asked, now=now, tier_needed=model.needs, counted=model.counted)
-            able = [account for account in self._pool if may(account)]
+            preferred = found.account_id if found else None
+            able = self._able(question.model, now)
             free = [account for account in able if self._load(account) < account.parallel_limit]
             if free:
                 best = min(free, key=lambda one: (one.pk != preferred, *rank(one, self._load(one))))
@@ -214,6 +216,14 @@ class _Round:
             elif able:
                 self._done[place] = Opened(question, None)
         return plans
+
+    def _able(self, model: Model, now: datetime) -> list[WebAccount]:
+        """The accounts that may be asked for `model`, whatever they are doing. After `_end`, which counts."""
+        kind = model.needs, model.counted
+        if kind not in self._ables:
+            may = partial(may_be_asked, now=now, tier_needed=model.needs, counted=model.counted)
+            self._ables[kind] = [account for account in self._pool if may(account)]
+        return self._ables[kind]
 
     def _threads(self, questions: dict[int, Question]) -> list[Found | None]:
         """The thread that each question may continue."""
@@ -235,12 +245,13 @@ class _Round:
         questions = [plan.question for plan in paid.values()]
         return [
             *books.writes(),
-            insert([_turn_of(plan) for plan in paid.values()]),
-            insert(
+            insert_values(ChatTurn, [_turn_of(plan) for plan in paid.values()]),
+            insert_values(
+                AuditEntry,
                 [
-                    audit.row(one.who, "chat.started", one.subject, model=one.model.id, door=one.door)
+                    audit.values(one.who, "chat.started", one.subject, model=one.model.id, door=one.door)
                     for one in questions
-                ]
+                ],
             ),
         ]
 
@@ -258,11 +269,9 @@ def _is_plain(work: Ended) -> bool:
     return is_whole and work.plan.question.is_plain
 
 
-def _turn_of(plan: ChatPlan) -> ChatTurn:
+def _turn_of(plan: ChatPlan) -> dict[str, Any]:
     session = plan.session
-    turn = turn_row(plan.question, None, sandbox=session.upstream.sandbox)
-    turn.account_id = session.account_id
-    return turn
+    return turn_values(plan.question, session.account_id, sandbox=session.upstream.sandbox)
 
 
 _groups: Groups[Work, Result] = Groups(do_round, "chats")

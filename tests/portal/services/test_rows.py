@@ -1,15 +1,16 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
-from django.db import connection
+from django.db import IntegrityError, connection, transaction
+from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from portal.models.audit import AuditEntry
 from portal.models.ledger import CreditAccount, LedgerEntry
-from portal.services.rows import Plain, Select, insert, run, update
+from portal.services.rows import Plain, Select, insert, insert_values, run, update
 from tests.portal.people import credits_of, somebody
 
 pytestmark = pytest.mark.django_db
@@ -44,9 +45,46 @@ def test_it_stores_json_and_addresses() -> None:
     assert (entry.detail, entry.address, entry.at) == (detail, "192.0.2.7", NOON)
 
 
+def test_it_stores_values_as_objects_of_them_and_defaults_where_none_are_named() -> None:
+    account = credits_of(somebody())
+    columns = {
+        "account_id": account.pk,
+        "kind": "adjust",
+        "reason": "\N{SNOWMAN} 'x'",
+        "delta": Decimal("-0.5"),
+    }
+    whole = {**columns, "own_delta": Decimal("-0.5"), "created_at": NOON}
+    run(insert_values(LedgerEntry, [whole, {**whole, "reason": "other"}]), insert([LedgerEntry(**whole)]))
+
+    written = list(LedgerEntry.objects.filter(kind="adjust").order_by("pk").values())
+    rows = [{name: value for name, value in row.items() if name != "id"} for row in written]
+    assert rows[0] == rows[2]
+    assert [row["reason"] for row in rows] == [whole["reason"], "other", whole["reason"]]
+
+
+def test_it_makes_a_default_anew_for_each_row() -> None:
+    run(insert_values(AuditEntry, [{"action": "a.b"}, {"action": "a.b", "detail": {"x": [True, None, 1.5]}}]))
+
+    first, second = AuditEntry.objects.filter(action="a.b").order_by("pk")
+    assert (first.detail, first.key_id, first.actor_id) == ({}, "", None)
+    assert second.detail == {"x": [True, None, 1.5]}
+    assert abs(timezone.now() - first.at) < timedelta(minutes=1)
+
+
+def test_it_refuses_a_column_that_is_none() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        run(insert_values(AuditEntry, [{"action": "a.b", "acton": "a.c"}]))
+
+
+def test_it_refuses_what_the_column_refuses() -> None:
+    with pytest.raises(IntegrityError), transaction.atomic():
+        run(insert_values(AuditEntry, [{"action": None}]))
+    assert not AuditEntry.objects.filter(detail={}).exists()
+
+
 def test_it_inserts_nothing_for_nothing(django_assert_num_queries: DjangoAssertNumQueries) -> None:
     with django_assert_num_queries(0):
-        assert run(insert([]), update(CreditAccount, {})) == [None, None]
+        assert run(insert([]), insert_values(AuditEntry, []), update(CreditAccount, {})) == [None] * 3
 
 
 def test_it_changes_each_row_by_its_own_values() -> None:

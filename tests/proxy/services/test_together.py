@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from functools import partial
 from typing import Any
 from unittest.mock import patch
@@ -16,6 +17,7 @@ from portal.models.audit import AuditEntry
 from portal.models.ledger import LedgerEntry
 from portal.services import ledger
 from portal.services.ledger_check import check
+from portal.services.rows import run
 from portal.wire.errors import BadRequest
 from proxy.models.accounts import WebAccount
 from proxy.models.chats import ChatTurn, Continuation
@@ -23,6 +25,7 @@ from proxy.protocol.chat import parse_chat
 from proxy.protocol.delta import Done, Fault, FaultKind, ModelUsed, Thread
 from proxy.services import together
 from proxy.services.chat import prepare_chat
+from proxy.services.continuity import keeping
 from proxy.services.settling import Outcome, Settled
 from proxy.services.together import LEFT, Ended, Opened, Opening, do_round
 from tests.portal.people import all_at_once
@@ -289,3 +292,22 @@ def test_rounds_of_several_processes_share_the_places() -> None:
     assert len(plans) == 18
     assert sum(plan is not None for plan in plans) == 10
     assert check() == []
+
+
+def test_a_thread_that_is_kept_again_changes_its_place_and_its_hour_only() -> None:
+    who, web, now = chatter(), account(), timezone.now()
+    row = {"digest": "d" * 64, "user_id": who.principal.user_id, "account_id": web.pk, "thread": "one"}
+    run(keeping([{**row, "used_at": now}]))
+    later = {**row, "account_id": account("other").pk, "thread": "two", "used_at": now + timedelta(minutes=1)}
+    run(keeping([{**row, "digest": "e" * 64}, later]))
+
+    kept = Continuation.objects.get(digest="d" * 64)
+    assert (kept.account_id, kept.thread, kept.used_at) == (web.pk, "two", later["used_at"])
+    assert Continuation.objects.count() == 2
+
+
+def test_of_two_threads_with_one_digest_the_last_stays() -> None:
+    row = {"digest": "d" * 64, "user_id": chatter().principal.user_id, "account_id": account().pk}
+    run(keeping([{**row, "thread": "one"}, {**row, "thread": "two"}]))
+
+    assert Continuation.objects.get().thread == "two"
