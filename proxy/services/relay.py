@@ -322,14 +322,18 @@ class Relay:
             raise problem_of(fault)
         self.outcome.fault = None  # noted by the move
         try:
-            await self._plan_by(partial(move_turn, plan, fault, self._tried))
-        except Busy:
-            await self._wait_for_place(partial(move_turn, plan, None, self._tried))
+            await self._move(plan, fault)
         except Problem:
             if self._is_repeated or fault.kind not in _NO_CONNECTION:
                 raise
             self._is_repeated = True
             self._making = None
+
+    async def _move(self, plan: ChatPlan, fault: Fault) -> None:
+        try:
+            await self._plan_by(partial(move_turn, plan, fault, self._tried))
+        except Busy:
+            await self._wait_for_place(partial(move_turn, plan, None, self._tried))
 
     async def _refresh(self, plan: ChatPlan, fault: Fault) -> bool:
         """Whether the account is asked again with cookies that came since."""
