@@ -26,7 +26,6 @@ from proxy.protocol.response_object import (
 from proxy.protocol.responses import ResponsesRequest, parse_responses
 
 ID = "resp_" + "0" * 32
-WEATHER = {"type": "function", "name": "weather", "parameters": {"type": "object"}, "strict": True}
 SCHEMA = {"type": "json_schema", "name": "tide", "schema": {"type": "object"}}
 
 

@@ -1,15 +1,13 @@
-"""The engine between the accounts: failover, continuation, rotated cookies, waiting, the end."""
+"""The engine between the accounts: failover, continuation, rotated cookies, waiting."""
 
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import Counter
 from contextlib import aclosing
 from datetime import timedelta
 from typing import Any
 
-import anyio
 import httpx
 import pytest
 from django.db import connection, transaction
@@ -23,9 +21,8 @@ from proxy.models.chats import ChatTurn, Continuation
 from proxy.protocol.chat import parse_chat
 from proxy.protocol.delta import Done, Text
 from proxy.services import continuity, leases, relay, settling
-from proxy.services.chat import ChatPlan, open_chat, open_turn, prepare_chat
+from proxy.services.chat import open_chat
 from proxy.services.threads import in_thread
-from proxy.upstream import parting
 from tests.portal.people import all_at_once
 from tests.proxy.accounts import account, occupy, token
 from tests.proxy.chatting import PATH, Chatter, chatter, error_of, request, say, text_of
@@ -291,99 +288,6 @@ async def hold(who: Chatter) -> None:
                 await asyncio.sleep(0.3)
                 await in_thread(lambda: ChatTurn.objects.get(state="open", lease_until__gt=timezone.now()))
                 return
-
-
-def test_whoever_leaves_while_the_answer_is_judged_has_had_none(who: Chatter) -> None:
-    account()
-    judging = asyncio.Event()
-
-    class Slow:
-        async def judge(self, done: Done) -> None:
-            judging.set()
-            await asyncio.Event().wait()
-
-    plan = open_chat(who.principal, parse_chat(request("Why?"), "gpt"), "api")
-
-    async def leave() -> None:
-        engine = relay.Relay(plan.question, plan, streams=False, judge=Slow())
-
-        async def read() -> None:
-            async with aclosing(engine.deltas()) as reads:
-                async for _ in reads:
-                    pass
-
-        reading = asyncio.create_task(read())
-        await judging.wait()
-        reading.cancel()
-        await asyncio.wait({reading})
-
-    asyncio.run(leave())
-
-    assert who.turn.state == "cancelled"
-    assert who.spent == "0 0"
-
-
-def test_a_cancelled_scope_while_it_is_opened_leaves_nothing_held(who: Chatter) -> None:
-    account()
-    question = prepare_chat(who.principal, parse_chat(request("Why?"), "gpt"), "mcp")
-    begun, gate = threading.Event(), threading.Event()
-
-    def slowly() -> ChatPlan:
-        plan = open_turn(question)
-        begun.set()
-        gate.wait(10)
-        return plan
-
-    async def leave() -> None:
-        engine = relay.Relay(question, None, streams=False, take=slowly)
-
-        async def read() -> None:
-            async with aclosing(engine.deltas()) as reads:
-                async for _ in reads:
-                    pass
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(read)
-            await asyncio.to_thread(begun.wait, 10)
-            tasks.cancel_scope.cancel()
-        gate.set()
-        assert engine._settling is not None
-        await engine._settling
-
-    asyncio.run(leave())
-
-    assert who.turn.state == "cancelled"
-    assert who.spent == "0 0"
-
-
-def test_a_cancelled_scope_closes_the_connection_and_pays_what_was_told(
-    who: Chatter, sandbox: SandboxServer
-) -> None:
-    account()
-    plan = open_chat(who.principal, parse_chat(request("Why? [sandbox:duration=30]"), "gpt"), "mcp")
-
-    async def leave() -> None:
-        engine = relay.Relay(plan.question, plan, streams=True)
-        told = asyncio.Event()
-
-        async def read() -> None:
-            async with aclosing(engine.deltas()) as reads:
-                async for deltas in reads:
-                    if any(isinstance(delta, Text) for delta in deltas):
-                        told.set()
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(read)
-            await told.wait()
-            tasks.cancel_scope.cancel()
-        assert engine._settling is not None
-        await engine._settling
-        assert not parting._tails or await asyncio.wait(parting._tails)
-
-    asyncio.run(leave())
-
-    assert who.turn.state == "cancelled"
-    assert who.spent == "0.1 0"
 
 
 def test_it_renews_the_leases_of_all_but_those_that_somebody_is_ending(who: Chatter) -> None:
