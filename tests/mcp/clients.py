@@ -19,6 +19,8 @@ from tests.running_server import ROOT, RunningServer
 ACCEPT = {"Accept": "application/json, text/event-stream"}
 HTTP = ("http", "http-url", "sse", "sse-url")
 STDIO = ("stdio", "stdio-relay")
+SECONDS = 60.0
+"""The SDK's own five for a message are few on a busy machine, and it waits for ever after them."""
 MODES = ("legacy", "auto", "2026-07-28")
 
 
@@ -43,14 +45,14 @@ async def connected(
     async with AsyncExitStack() as stack:
         streams: Any
         if transport == "http":
-            client = await stack.enter_async_context(httpx2.AsyncClient(headers=bearer, timeout=60))
+            client = await stack.enter_async_context(httpx2.AsyncClient(headers=bearer, timeout=SECONDS))
             streams = streamable_http_client(f"{server.url}/mcp", http_client=client)
         elif transport == "http-url":
             streams = streamable_http_client(f"{server.url}/{keys.url}/mcp")
         elif transport == "sse":
-            streams = sse_client(f"{server.url}/sse", headers=bearer)
+            streams = sse_client(f"{server.url}/sse", headers=bearer, timeout=SECONDS)
         elif transport == "sse-url":
-            streams = sse_client(f"{server.url}/{keys.url}/sse")
+            streams = sse_client(f"{server.url}/{keys.url}/sse", timeout=SECONDS)
         else:
             distant = {"SONDE_URL": server.url} if transport == "stdio-relay" else {}
             streams = stdio_client(stdio_of(server, {"SONDE_API_KEY": keys.plain, **distant}))

@@ -23,13 +23,14 @@ VISITS = (
 )
 
 
-@pytest.fixture(scope="module")
-def visits(portal: RunningServer, keys: Keys) -> dict[str, Any]:
+def visits_of(portal: RunningServer, keys: Keys, *, calls: int) -> dict[str, Any]:
+    """What each visit was told, or the error that it met."""
     world = {
         "url": portal.url,
         "sdks": str(install_sdks()),
         "key": keys.plain,
         "urlKey": keys.url,
+        "calls": calls,
         "stdio": {
             "command": sys.executable,
             "args": [str(ROOT / "sonde_mcp.py")],
@@ -49,6 +50,15 @@ def visits(portal: RunningServer, keys: Keys) -> dict[str, Any]:
     return results
 
 
+def as_it_should(calls: int) -> dict[str, Any]:
+    return {"value": {"tools": NAMES, "answered": calls, "isError": True}}
+
+
+@pytest.fixture(scope="module")
+def visits(portal: RunningServer, keys: Keys) -> dict[str, Any]:
+    return visits_of(portal, keys, calls=1)
+
+
 @pytest.mark.parametrize("visit", VISITS)
 def test_it_serves_the_typescript_clients(visits: dict[str, Any], visit: str) -> None:
-    assert visits[visit] == {"value": {"tools": NAMES, "runs": True, "isError": True}}
+    assert visits[visit] == as_it_should(1)

@@ -21,11 +21,12 @@ async function visit(client, transport) {
   await client.connect(transport);
   try {
     const { tools } = await client.listTools();
-    const listed = await client.callTool({ name: "list_research", arguments: { limit: 1 } });
+    const list = () => client.callTool({ name: "list_research", arguments: { limit: 1 } });
+    const listed = await Promise.all(Array.from({ length: world.calls }, list));
     const wrong = await client.callTool({ name: "get_research", arguments: { id: "resp_none" } });
     return {
       tools: tools.map((tool) => tool.name),
-      runs: Array.isArray(listed.structuredContent?.runs),
+      answered: listed.filter((answer) => Array.isArray(answer.structuredContent?.runs)).length,
       isError: wrong.isError === true,
     };
   } finally {
