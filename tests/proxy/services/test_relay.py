@@ -117,6 +117,17 @@ def test_it_asks_its_only_account_once_more_when_the_connection_broke(
     assert who.spent == ("0.1 0" if status == 200 else "0 0")
 
 
+def test_it_asks_its_account_once_more_when_all_others_stay_busy(
+    sandbox: SandboxServer, who: Chatter, settings: Settings
+) -> None:
+    settings.CHAT_WAIT_SECONDS = 0.2
+    account("well", priority=0)
+    occupy(account("full", priority=1, parallel_limit=1), who.user.pk)
+
+    assert who.chat("Why? [sandbox:web.cut=1]").status_code == 200
+    assert asked(sandbox) == ["sandbox-max-well"] * 2
+
+
 def test_it_does_not_try_elsewhere_after_the_first_token(sandbox: SandboxServer, who: Chatter) -> None:
     account("one")
     account("two")
