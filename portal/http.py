@@ -1,4 +1,5 @@
-"""The one builder of HTTP clients, and the only module that imports httpx and aiohttp (STACK §1.2).
+"""The one builder of HTTP clients, and the only module that imports httpx and aiohttp (STACK §1.2); what
+is read by the thousand is `portal.reader`'s.
 
 Clients never read proxies or certificates from the environment and never follow a redirect:
 an upstream that redirects would otherwise be handed our credentials. Every call is bounded in
@@ -32,7 +33,6 @@ from httpx import (
     TimeoutException,
     create_ssl_context,
 )
-from yarl import URL
 
 from portal.wire.addresses import is_public
 from portal.wire.version import VERSION
@@ -42,12 +42,11 @@ __all__ = [
     "CannotBeSent",
     "ConnectError",
     "ConnectFailed",
-    "Gotten",
     "Guard",
     "HTTPError",
     "InvalidURL",
     "NotPublic",
-    "Reader",
+    "ReadError",
     "Response",
     "StreamConnectFailed",
     "StreamError",
@@ -79,7 +78,7 @@ CannotBeSent = (InvalidURL, LocalProtocolError, ValueError)
 
 
 @cache
-def _tls() -> SSLContext:
+def tls() -> SSLContext:
     # Reading the certificate bundle takes longer than a call: once per process.
     return create_ssl_context(trust_env=False)
 
@@ -100,72 +99,19 @@ def async_client(
         base_url=base_url,
         headers={"User-Agent": USER_AGENT, **(headers or {})},
         timeout=timeout,
-        verify=_tls(),
+        verify=tls(),
         limits=Limits(max_connections=connections, keepalive_expiry=KEEP_SECONDS),
         trust_env=False,
         follow_redirects=False,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Gotten:
-    """An answer to a GET, whole."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-
-class Reader:
-    """GETs from one upstream, for whoever makes them by the thousand: a twentieth of the CPU.
-
-    It is for reading alone. Below it is aiohttp, which does not tell for sure whether a request had
-    left when its connection broke (docs/decisions/0015); a GET may be repeated either way. Bound to
-    the event loop that first uses it.
-    """
-
-    def __init__(self, base_url: str, connections: int = CONNECTIONS) -> None:
-        self._base_url = base_url.rstrip("/")
-        self._connections = connections
-        self._session: aiohttp.ClientSession | None = None
-
-    async def get(self, path: str, headers: Mapping[str, str], *, at_most: int) -> Gotten:
-        """The answer to `GET path`, of which `at_most` bytes are read; `path` is quoted already.
-
-        Errors: HTTPError; ConnectError, which is one, when there was no connection. The caller
-        bounds the time.
-        """
-        try:
-            # A connection that the server closed while it was idle is replaced by aiohttp itself.
-            async with self._open().get(
-                URL(f"{self._base_url}{path}", encoded=True), headers=headers, allow_redirects=False
-            ) as answer:
-                body = bytearray()
-                async for part in answer.content.iter_any():
-                    body += part
-                    if len(body) > at_most:
-                        raise ReadError(f"it is longer than {at_most} bytes")
-                return Gotten(answer.status, answer.headers, bytes(body))
-        except aiohttp.ClientConnectorError as error:
-            raise ConnectError(str(error)) from error
-        except aiohttp.ClientError as error:
-            raise ReadError(str(error)) from error
-
-    async def aclose(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-
-    def _open(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = stream_session(self._connections)
-        return self._session
-
-
 def stream_session(connections: int, connect_seconds: float = SECONDS) -> aiohttp.ClientSession:
     """For answers that are read as they come, of the running loop; but for connecting, the caller bounds
-    the time. What `Reader` says of aiohttp holds."""
+    the time. It does not tell for sure whether a request had left when its connection broke
+    (docs/decisions/0015)."""
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=connections, keepalive_timeout=KEEP_SECONDS, ssl=_tls()),
+        connector=aiohttp.TCPConnector(limit=connections, keepalive_timeout=KEEP_SECONDS, ssl=tls()),
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"User-Agent": USER_AGENT},
         timeout=aiohttp.ClientTimeout(total=None, connect=connect_seconds),
@@ -192,7 +138,7 @@ class Guard:
 
     resolve: Callable[[str], Awaitable[Sequence[str]]] = resolve
     allows: Callable[[str], bool] = is_public
-    tls: SSLContext = field(default_factory=_tls)
+    tls: SSLContext = field(default_factory=tls)
     port: int | None = None
     """Where names are connected to; None: as their address says."""
 

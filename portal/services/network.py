@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 
 from django.db import connections
 
-from portal.http import SECONDS, AsyncClient, Reader, async_client
+from portal.http import SECONDS, AsyncClient, async_client
+from portal.reader import Reader
 
 Result = TypeVar("Result")
 CLOSE_SECONDS = 5.0

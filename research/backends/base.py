@@ -14,7 +14,8 @@ from typing import Any, Literal, Protocol
 
 from django.conf import settings
 
-from portal.http import AsyncClient, CannotBeSent, ConnectFailed, HTTPError, Reader, Timeout
+from portal.http import AsyncClient, CannotBeSent, ConnectFailed, HTTPError, Timeout
+from portal.reader import Reader
 from portal.wire.redact import redact
 from research.protocol.outcome import Fault, Order, Refused, Snapshot, Stop, Submission, Submitted
 

@@ -10,7 +10,8 @@ from contextlib import asynccontextmanager, contextmanager
 import pytest
 from pytest_django import Settings
 
-from portal.http import Reader, async_client
+from portal.http import async_client
+from portal.reader import Reader
 from research.backends.base import exchange, read
 from research.protocol.outcome import Fault, Refused
 from tests.portal.listener import Listener
