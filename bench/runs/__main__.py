@@ -21,7 +21,6 @@ from bench.servers import OTHER_CORE, ROOT, TESTED_CORE, Target
 
 EVERY = 5.0
 """Seconds between two looks at a run."""
-WARM_SECONDS = 15.0
 PATIENCE = 120.0
 SEED = """
 import sys
@@ -92,7 +91,7 @@ def show_watching(field: RunField, runs: int, rounds: int, seconds: float) -> No
         field.part("worker", TESTED_CORE, [*up, "worker"]) as worker,
         field.part("beat", OTHER_CORE, [*up, "beat"]) as beat,
     ):
-        time.sleep(WARM_SECONDS)
+        wait_for_all(field, runs)
         found = [watch(field, worker, beat, seconds) for _ in range(rounds)]
     print(f"S6  {runs:,} runs in flight, looked at every {EVERY:.0f} s by one worker")
     for told in found:
@@ -104,6 +103,17 @@ def show_watching(field: RunField, runs: int, rounds: int, seconds: float) -> No
     )
     print(f"    looks a statement {told['looks_a_statement']:.0f} (goal 100)")
     print(f"    lateness p99 {told['late_p99'] / EVERY:.2f} of the interval (goal 0.2)", flush=True)
+
+
+def wait_for_all(field: RunField, runs: int) -> None:
+    """Until the worker has looked at every run, and some while longer."""
+    field.ask_jobs("/begin", post=True)
+    until = time.monotonic() + PATIENCE
+    while (seen := field.ask_jobs("/seen")["jobs"]) < runs:
+        if time.monotonic() > until:
+            raise SystemExit(f"of {runs} runs {seen} were looked at:\n{field.log_of('worker')}")
+        time.sleep(1.0)
+    time.sleep(2 * EVERY)
 
 
 def watch(field: RunField, worker: Target, beat: Target, seconds: float) -> dict[str, float]:

@@ -105,6 +105,9 @@ class RunField(Field):
     def manage(self, *arguments: str) -> str:
         return self.run(OTHER_CORE, [sys.executable, "manage.py", *arguments])
 
+    def log_of(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text()[-2000:]
+
     def query(self, statement: str) -> list[tuple[Any, ...]]:
         with psycopg.connect(self.database.url, autocommit=True) as connection:
             done = connection.execute(statement.encode())

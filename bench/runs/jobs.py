@@ -37,6 +37,7 @@ class Seen:
 
     def __init__(self) -> None:
         self.last: dict[bytes, float] = {}
+        self.jobs: set[bytes] = set()
         self.gaps: list[float] = []
         self.looks = 0
 
@@ -45,17 +46,19 @@ class Seen:
         before = self.last.get(job)
         self.last[job] = now
         self.looks += 1
+        self.jobs.add(job)
         if before is not None:
             self.gaps.append(now - before)
 
     def begin(self) -> None:
+        self.jobs.clear()
         self.gaps.clear()
         self.looks = 0
 
     def told(self) -> dict[str, object]:
         ordered = sorted(self.gaps) or [0.0]
         gaps = {str(place): ordered[min(int(len(ordered) * place), len(ordered) - 1)] for place in PLACES}
-        return {"looks": self.looks, "jobs": len(self.last), "gaps": gaps}
+        return {"looks": self.looks, "jobs": len(self.jobs), "gaps": gaps}
 
 
 seen = Seen()
