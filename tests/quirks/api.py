@@ -180,7 +180,7 @@ TEXTS = (
     ),
     Quirk(
         "api 3: addresses of every kind, and twice", "urls-odd",
-        "research/protocol/sources.py::_pages", "normalise(item.url) or", "item.url and",
+        "research/protocol/sources.py::_identity", "key = normalise(address)", "key = None",
         "research/protocol/test_sources.py::test_it_loses_no_source_and_makes_none",
     ),
     Quirk(
@@ -191,7 +191,7 @@ TEXTS = (
     Quirk(
         "api 3: a report of any size", "huge",
         "research/protocol/mcp_pages.py::pages_of", "while len(text) - start > size:", "while False:",
-        "research/protocol/test_mcp_pages.py::test_it_pages_a_book",
+        "research/protocol/test_mcp_pages.py::test_it_ends_a_page_at_the_best_place_there_is",
     ),
     Quirk(
         "api 3: a report from right to left", "right-to-left",

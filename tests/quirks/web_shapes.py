@@ -62,7 +62,7 @@ SHAPES = (
     Quirk(
         "web 4: thinking, another member for the plan", "",
         f"{_EVENTS}::_PLANS", '"plan_block", "reasoning_plan_block"', '"plan_block",',
-        golden("odd-progress"),
+        golden("research-assets"),
     ),
     Quirk(
         "web 4: thinking, top-level plan and sources", "legacy-sources",
@@ -115,7 +115,7 @@ SHAPES = (
     Quirk(
         "web 4: diff mode", "shape=patches",
         "proxy/protocol/documents.py::Documents.read", "if isinstance(diff, dict):", "if False:",
-        golden("diff-answer"),
+        golden("diff-without-snapshot"),
     ),
     Quirk(
         "web 4: diff mode, a patch that does not fit", "",

@@ -90,6 +90,14 @@ def test_it_judges_any_answer(status: int, headers: dict[str, str], body: bytes)
     assert verdict is not None or 200 <= status < 300
 
 
+@pytest.mark.parametrize(("status", "is_open"), [(504, True), (524, True), (503, False), (522, False)])
+def test_it_leaves_open_what_became_of_a_question_that_the_edge_gave_up(status: int, is_open: bool) -> None:
+    fault = judge(status, HTML, b"<html>")
+
+    assert fault is not None
+    assert fault.is_open is is_open
+
+
 def test_it_knows_what_every_fault_means() -> None:
     assert set(EFFECTS) == set(FaultKind)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from portal.wire.sse import SseDecoder
+from portal.wire.sse import SseDecoder, SseRecord
 from proxy.protocol.delta import Done, Fault, FaultKind
 from proxy.protocol.web_events import WebAnswer
 from proxy.protocol.web_sources import Place, SourceList
@@ -30,6 +30,13 @@ def verdict(sample: str) -> Done | Fault:
 )
 def test_it_takes_no_answer_for_one_that_says_nothing(sample: str, kind: FaultKind) -> None:
     assert verdict(sample) == Fault(kind)
+
+
+def test_it_takes_no_notice_of_events_that_it_does_not_know() -> None:
+    answer = WebAnswer("pplx_pro")
+
+    assert answer.read(SseRecord("ping", b"{broken")) == []
+    assert not answer.over
 
 
 def test_it_counts_by_the_last_list() -> None:

@@ -24,6 +24,7 @@ from research.protocol.recovery import AGAIN, FAIL, NEXT, NOTHING_WAS_SENT, TRIE
         (Fault.LOST, True, False, FAIL),
         (Fault.LOST, True, True, AGAIN),
         (Fault.BROKEN, True, False, FAIL),
+        (Fault.BROKEN, True, True, AGAIN),
         (Fault.INVALID, True, True, FAIL),
     ],
 )
