@@ -6,6 +6,7 @@ from typing import Any
 from django.apps import AppConfig
 from django.db.models.signals import post_migrate
 
+from portal.running.memory import give_large_blocks_back
 from portal.services import ledger_guard
 
 
@@ -25,6 +26,7 @@ class PortalConfig(AppConfig):
             import_module(f"portal.admin.{module}")
         # Services ring tasks by name: our Celery application has to be the process's, whatever started it.
         import_module("portal.celery")
+        give_large_blocks_back()
         post_migrate.connect(guard_ledger, sender=self, dispatch_uid="portal.guard_ledger")
 
 

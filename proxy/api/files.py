@@ -61,7 +61,7 @@ async def _take_in(form: FileForm, upload: Upload, body: AsyncIterator[bytes]) -
     try:
         async for data in body:
             waiting += form.feed(data)
-            if len(waiting) >= PIECE:
+            while len(waiting) >= PIECE:
                 await run_in_database(partial(upload.add, bytes(waiting[:PIECE])))
                 del waiting[:PIECE]
     except TooLarge as problem:

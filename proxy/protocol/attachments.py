@@ -22,6 +22,8 @@ LARGEST = 20 * 1024 * 1024
 """Bytes of all of them together."""
 LARGEST_INLINE = LARGEST * 4 // 3
 """The same as a request carries them, in base64."""
+LONGEST_HEAD = 500
+"""Characters of a data URL before its data."""
 LONGEST_URL = 2048
 HEAD = 16
 """Bytes that tell pictures apart."""
@@ -46,6 +48,7 @@ _EXTENSIONS: Mapping[str, tuple[str, ...]] = {
 ENDINGS = tuple(f".{ending}" for endings in _EXTENSIONS.values() for ending in endings)
 """Of names of files that can be read, for people who choose one."""
 _OF_EXTENSION = {ending: kind for kind, endings in _EXTENSIONS.items() for ending in endings}
+_NO_BLANKS = dict.fromkeys(map(ord, " \t\r\n"))
 _ALIASES = {"image/jpg": "image/jpeg", "text/x-markdown": "text/markdown"}
 
 
@@ -72,13 +75,14 @@ def decode(data: str) -> Inline:
     """A base64 data URL, or base64 alone."""
     content_type = ""
     if data[:5].lower() == "data:":
-        head, comma, data = data.partition(",")
-        content_type, *options = [word.strip().lower() for word in head[5:].split(";")]
-        if not comma or "base64" not in options:
+        start = data.find(",", 0, LONGEST_HEAD)
+        content_type, *options = [word.strip().lower() for word in data[5 : max(start, 0)].split(";")]
+        data = data[start + 1 :]
+        if start < 0 or "base64" not in options:
             raise _bad("A data URL must hold base64: data:<type>;base64,<data>.")
     check_size(len(data) * 3 // 4 - 2)
     try:
-        content = base64.b64decode("".join(data.split()), validate=True)
+        content = base64.b64decode(data.translate(_NO_BLANKS), validate=True)
     except (binascii.Error, ValueError):
         raise _bad("The data of an attachment is not valid base64.") from None
     if not content:

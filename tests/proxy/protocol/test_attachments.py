@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import tracemalloc
 from contextlib import suppress
 
 import pytest
@@ -84,6 +85,20 @@ def test_it_refuses_what_is_not_base64(data: str) -> None:
 
     assert caught.value.param == "input"
     assert "YQ" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "data",
+    [f"data:{';' * 10**7},x", f"data:{'a' * 501};base64,YQ==", "YQ== " * 2 * 10**6],
+    ids=["semicolons", "a long head", "blanks"],
+)
+def test_it_takes_apart_no_more_of_a_data_url_than_its_head(data: str) -> None:
+    tracemalloc.start()
+    with pytest.raises(BadRequest):
+        decode(data)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 3 * len(data) + 10**5
 
 
 @given(st.text(max_size=80))
