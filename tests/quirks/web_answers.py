@@ -88,8 +88,10 @@ REFUSALS = (
     ),
     Quirk(
         "web 4: rewrite, marks numbered anew", "renumber",
-        f"{_FINISHING}::Finisher._last_telling", "return clean(done.answer, len(done.sources))",
-        "return done.answer, ()", golden("renumbered"),
+        f"{_FINISHING}::Finisher._done",
+        "_Ending.of(self.content, final, marks, done, keeps_marks=self.keeps_marks)",
+        '_Ending("", marks, done.sources) if done.answer.startswith(self.content) else None',
+        golden("renumbered"),
     ),
     Quirk(
         "web 4: rewrite, marks sent before their sources were known", "",
