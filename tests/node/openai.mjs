@@ -1,7 +1,7 @@
 // The openai SDK: research, files, and chat completions plain, streamed, by the helper, failing, left.
 
-import { research } from "./research.mjs";
-import { caught, collect, load, play, settledCredits, until, world } from "./world.mjs";
+import { responses } from "./responses.mjs";
+import { caught, collect, load, play, settledCredits, world } from "./world.mjs";
 
 const { default: OpenAI, toFile } = await load("openai/index.mjs");
 
@@ -10,11 +10,22 @@ const client = clientOf(world.key);
 const asking = (content, more = {}) => ({ model: "gpt", messages: [{ role: "user", content }], ...more });
 const ask = (input, more = {}) => client.responses.create({ model: "gpt", input, ...more });
 const PNG = Buffer.concat([Buffer.from("89504e470d0a1a0a", "hex"), Buffer.alloc(1000)]);
+const FUNCTION = {
+  name: "lookup_inventory",
+  description: "Stock of a SKU.",
+  parameters: {
+    type: "object",
+    properties: { sku: { type: "string", enum: ["DEMO"] } },
+    required: ["sku"],
+    additionalProperties: false,
+  },
+};
 const LONG = "Why? [sandbox:duration=30] [sandbox:pieces=300]";
 const chat = (content, more) => client.chat.completions.create(asking(content, more));
 
 play({
-  ...research("openai", clientOf),
+  ...responses("openai", clientOf, "research"),
+  ...responses("openai", clientOf, "chat"),
   researchHelper: async () => {
     const stream = client.responses.stream({ input: "Why is the sky blue?", preset: "2m" });
     let said = "";
@@ -33,7 +44,6 @@ play({
     const items = await client.responses.inputItems.list(made.id);
     return { made, again: await client.responses.retrieve(made.id), items: items.data };
   },
-  responseStream: async () => ({ events: await collect(await ask("Why?", { stream: true })) }),
   responseHelper: async () => {
     const stream = client.responses.stream({ model: "gpt", input: "Why is the sky blue?" });
     let said = "";
@@ -45,28 +55,12 @@ play({
     const second = await ask("And at dusk?", { previous_response_id: first.id });
     return { first, second };
   },
-  responseBackground: async () => {
-    const queued = await ask("Why?", { background: true });
-    const ended = (seen) => !["queued", "in_progress"].includes(seen.status);
-    return { queued, done: await until(() => client.responses.retrieve(queued.id), ended) };
-  },
-  responseCancelled: async () => {
-    const queued = await ask(LONG, { background: true });
-    const first = await client.responses.cancel(queued.id);
-    return { first, again: await client.responses.cancel(queued.id) };
-  },
   responseDeleted: async () => {
     const made = await ask("Why?");
     await client.responses.delete(made.id);
     return caught(() => client.responses.retrieve(made.id));
   },
-  response400: () => caught(() => ask("Why?", { model: "nope" })),
-  response401: () => caught(() => clientOf("sonde_wrong").responses.create({ model: "gpt", input: "Why?" })),
-  response429: () => caught(() => clientOf(world.poor).responses.create({ model: "gpt", input: "Why?" })),
   response502: () => caught(() => ask("Why? [sandbox:web.invalid]")),
-  responseBroken: async () => ({
-    events: await collect(await ask("Why? [sandbox:cut-stream=12] [sandbox:pieces=12]", { stream: true })),
-  }),
   files: async () => {
     const file = await toFile(PNG, "кот.png");
     const made = await client.files.create({ file, purpose: "vision" });
@@ -90,6 +84,33 @@ play({
     const response = await ask([{ role: "user", content: [{ type: "input_image", image_url: url }] }]);
     return { said: made.choices[0].message.content, status: response.status };
   },
+  tools: async () => {
+    const seen = [];
+    const lookup = (given) => seen.push(given) && { ...given, quantity: 7 };
+    const runner = client.chat.completions.runTools({
+      ...asking("Use lookup_inventory to check the current stock count for DEMO."),
+      tools: [{ type: "function", function: { ...FUNCTION, function: lookup, parse: JSON.parse } }],
+    });
+    return { said: await runner.finalContent(), seen, messages: runner.messages };
+  },
+  toolStream: async () => {
+    const stream = client.chat.completions.stream(
+      asking("Use lookup_inventory to check the current stock count for DEMO.", {
+        tools: [{ type: "function", function: { ...FUNCTION, strict: true } }],
+      }),
+    );
+    return (await stream.finalChatCompletion()).choices[0];
+  },
+  toolHelper: async () => {
+    const input = "Use lookup_inventory to check the current stock count for DEMO.";
+    const tools = [{ type: "function", strict: true, ...FUNCTION }];
+    const stream = client.responses.stream({ model: "gpt", input, tools });
+    const deltas = [];
+    stream.on("response.function_call_arguments.delta", (event) => deltas.push(event.delta));
+    return { final: await stream.finalResponse(), joined: deltas.join("") };
+  },
+  tool502: () =>
+    caught(() => chat("Stock? [sandbox:bridge=fenced]", { tools: [{ type: "function", function: FUNCTION }] })),
   document502: async () => {
     const part = { type: "file", file: { filename: "a.txt", file_data: "data:text/plain;base64,YQ==" } };
     return caught(() => chat([part]));

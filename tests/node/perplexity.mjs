@@ -1,6 +1,6 @@
 // Perplexity's SDK: research, asynchronous Sonar, and synchronous Sonar plain and in both stream modes.
 
-import { research } from "./research.mjs";
+import { responses } from "./responses.mjs";
 import { caught, collect, load, play, settledCredits, until, world } from "./world.mjs";
 
 const { default: Perplexity } = await load("@perplexity-ai/perplexity_ai/dist/index.js");
@@ -20,7 +20,8 @@ const submit = async (content) => {
 };
 
 play({
-  ...research("perplexity", clientOf),
+  ...responses("perplexity", clientOf, "research"),
+  ...responses("perplexity", clientOf, "chat"),
   jobCompleted: () => submit("Why is the sky blue?"),
   jobFailed: () => submit("[sandbox:failed] Why?"),
   jobIncomplete: () => submit("[sandbox:incomplete] Why?"),
@@ -37,7 +38,7 @@ play({
   job400: () => caught(() => jobs.create(job("Why?", { model: "sonar" }))),
   job401: () => caught(() => clientOf("sonde_wrong").async.chat.completions.list()),
   job404: () => caught(() => jobs.get(`resp_${"0".repeat(32)}`)),
-  job413: () => caught(() => jobs.create(job("x".repeat(1_200_000)))),
+  job413: () => caught(() => jobs.create(job("x".repeat(world.tooLarge)))),
   chat: () => chat("Why is the sky blue?"),
   chatFull: async () => collect(await chat("Why?", { stream: true })),
   chatConcise: async () => collect(await chat("Why?", { stream: true, stream_mode: "concise" })),

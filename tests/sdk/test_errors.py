@@ -12,7 +12,6 @@ import pytest
 
 from tests.running_server import RunningServer
 from tests.sdk.conftest import new_key
-from tests.sdk.node import TOO_LARGE
 
 pytestmark = pytest.mark.slow
 SDKS: dict[str, Any] = {"openai": openai, "perplexity": perplexity}
@@ -45,11 +44,6 @@ def envelope(error: Any) -> dict[str, Any]:
 Case = tuple[Callable[[Any], Any], str, str | None]
 CASES: list[Case] = [
     (
-        lambda client: client.responses.create(input="", extra_body={"preset": "2m"}),
-        "BadRequestError",
-        "input",
-    ),
-    (
         lambda client: client.responses.create(input="Why?", extra_body={"preset": "x"}),
         "BadRequestError",
         "preset",
@@ -60,12 +54,6 @@ CASES: list[Case] = [
         "BadRequestError",
         "background",
     ),
-    (
-        lambda client: client.responses.create(input="x" * TOO_LARGE, extra_body={"preset": "2m"}),
-        "APIStatusError",
-        None,
-    ),
-    (lambda client: client.responses.retrieve("resp_" + "0" * 32), "NotFoundError", None),
     (lambda client: client.responses.retrieve("nonsense/../x"), "NotFoundError", None),
     (lambda client: client.responses.cancel("resp_" + "0" * 32), "NotFoundError", None),
 ]
@@ -86,29 +74,10 @@ def test_it_raises_the_sdk_s_own_class(
     assert caught.value.response.headers["x-request-id"]
 
 
-def test_it_refuses_a_wrong_key(make: Make, sdk: str) -> None:
-    with make("sonde_wrong") as client, pytest.raises(SDKS[sdk].AuthenticationError) as caught:
-        client.responses.retrieve("resp_" + "0" * 32)
-    assert envelope(caught.value)["code"] == "invalid_api_key"
-
-
 def test_it_refuses_a_key_without_the_scope(server: RunningServer, make: Make, sdk: str) -> None:
     key = new_key(server, credits=1, scopes="files")
     with make(key) as client, pytest.raises(SDKS[sdk].PermissionDeniedError):
         client.responses.retrieve("resp_" + "0" * 32)
-
-
-def test_it_refuses_an_idempotency_key_with_another_question(
-    server: RunningServer, make: Make, sdk: str
-) -> None:
-    key = {"Idempotency-Key": f"conflict-{sdk}"}
-    with make(server.api_key) as client:
-        first = client.responses.create(input="Why?", extra_body={"preset": "2m"}, extra_headers=key)
-        again = client.responses.create(input="Why?", extra_body={"preset": "2m"}, extra_headers=key)
-        assert first.id == again.id
-        with pytest.raises(SDKS[sdk].UnprocessableEntityError) as caught:
-            client.responses.create(input="How?", extra_body={"preset": "2m"}, extra_headers=key)
-    assert envelope(caught.value)["code"] == "idempotency_key_reused"
 
 
 def test_it_limits_the_rate(server: RunningServer, make: Make, sdk: str) -> None:

@@ -89,39 +89,8 @@ def test_it_passes_the_openai_sdk_s_strict_validation_until_there_are_search_res
     by_openai.responses.cancel(created.id)
 
 
-@pytest.fixture(params=["openai", "perplexity"])
-def client(
-    request: pytest.FixtureRequest, by_openai: openai.OpenAI, by_perplexity: perplexity.Perplexity
-) -> Any:
-    return by_openai if request.param == "openai" else by_perplexity
-
-
 def start(client: Any, question: str) -> Any:
     return client.responses.create(input=question, extra_body={"preset": "2m"})
-
-
-def test_it_tells_a_failed_run(client: Any, poll: Poll) -> None:
-    failed = poll(client, start(client, "[sandbox:failed] Why?").id)
-    assert (failed.status, failed.output, failed.output_text) == ("failed", [], "")
-    assert failed.error.code is None
-    assert failed.error.message
-    search = dump(failed)["usage"]["pocket_search"]
-    assert (search["credits_charged"], search["credits_refunded"]) == (1, 1)
-
-
-def test_it_tells_an_incomplete_run(client: Any, poll: Poll) -> None:
-    cut = poll(client, start(client, "[sandbox:incomplete] Why?").id)
-    assert (cut.status, cut.error) == ("incomplete", None)
-    assert cut.output_text
-    assert dump(cut)["incomplete_details"] == {"reason": "max_output_tokens"}
-
-
-def test_it_stops_a_run(client: Any, poll: Poll) -> None:
-    run = start(client, "[sandbox:stuck] Why?")
-    stopping = client.responses.cancel(run.id)
-    assert (stopping.status, dump(stopping)["response_id"]) == ("cancelling", run.id)
-    stopped = poll(client, run.id)
-    assert (stopped.status, stopped.error, stopped.output) == ("cancelled", None, [])
 
 
 def test_it_tells_a_run_that_cannot_be_paid(server: RunningServer, poll: Poll) -> None:

@@ -18,6 +18,7 @@ import pytest
 from tests.environment import ROOT
 from tests.running_server import RunningServer
 from tests.sdk.conftest import PATIENCE
+from tests.sdk.scenarios import TOO_LARGE
 
 pytestmark = pytest.mark.slow
 QUESTION = "Solid state battery manufacturing, 2026"
@@ -141,7 +142,7 @@ def test_it_raises_each_error_as_its_class(server: RunningServer, strict: perple
     with pytest.raises(perplexity.NotFoundError):
         strict.async_.chat.completions.get(unknown)
     with pytest.raises(perplexity.APIStatusError) as large:
-        strict.async_.chat.completions.create(request=asked("x" * 1_200_000))
+        strict.async_.chat.completions.create(request=asked("x" * TOO_LARGE))
     assert large.value.status_code == 413
     with pytest.raises(perplexity.AuthenticationError) as wrong:
         strict.with_options(api_key="sonde_wrong").async_.chat.completions.list()

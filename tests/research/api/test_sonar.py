@@ -11,6 +11,7 @@ from portal.models.keys import Scope
 from portal.services import ledger
 from portal.urls import doors
 from research.api.sonar import routes
+from research.api.starting import LARGEST_REQUEST
 from research.models.presets import Preset
 from research.models.runs import Run
 from tests.api_client import Client
@@ -203,5 +204,5 @@ def test_it_says_when_to_come_back_to_whom_it_limits() -> None:
 
 
 def test_it_refuses_a_body_that_is_too_large(who: Caller) -> None:
-    response = who.client.post("/v1/async/sonar", content=b" " * 1_100_000)
+    response = who.client.post("/v1/async/sonar", content=b" " * (LARGEST_REQUEST + 1))
     assert error_of(response)[:2] == (413, "payload_too_large")

@@ -1,4 +1,7 @@
-"""The scripts of tests/node: what became of each scenario, played once a run for all of its processes."""
+"""What became of each scenario of the four SDKs, played once a run on one server for all of its processes.
+
+Node's are the scripts of tests/node, Python's are in tests/sdk/python.py.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,11 @@ from tests.browser import ROOT
 from tests.environment import run_folder
 from tests.install_node import install_new_node, install_sdks
 from tests.running_server import RunningServer
+from tests.sdk import python
 
 SDKS = ("openai", "perplexity")
-SECONDS = 240
+LANGUAGES = ("python", "node")
+SECONDS = 300
 TOO_LARGE = 30_000_000
 """Characters: more than any door's body may have."""
 PEOPLE = """
@@ -37,9 +42,28 @@ CAST: tuple[tuple[str, int, dict[str, int]], ...] = (
 Results = dict[str, Any]
 
 
+class Scenes:
+    """The results of one SDK, each once it is seen that its scenario did not crash."""
+
+    def __init__(self, results: Results) -> None:
+        self._results = results
+
+    def __getitem__(self, name: str) -> Any:
+        result = self._results[name]
+        assert "crash" not in result, result["crash"]
+        return result["value"]
+
+
+def error_of(caught: dict[str, Any]) -> dict[str, Any]:
+    """openai unwraps the envelope, Perplexity's SDK shows the whole body."""
+    body: dict[str, Any] = caught["body"]
+    found: dict[str, Any] = body.get("error", body)
+    return found
+
+
 def played() -> dict[str, Results]:
     """By SDK: the scenarios' results by name. Whoever comes first plays, the others read."""
-    folder = run_folder() / "node"
+    folder = run_folder() / "sdks"
     folder.mkdir(exist_ok=True)
     kept = folder / "results.json"
     with (folder / "lock").open("w") as lock:
@@ -52,17 +76,24 @@ def played() -> dict[str, Results]:
 
 def _play(folder: Path) -> dict[str, Results]:
     with RunningServer(folder / "server", SANDBOX_SECONDS="0.5", RESEARCH_POLL_SECONDS="0.2") as server:
-        return {sdk: _play_one(server, sdk) for sdk in SDKS}
+        return {f"{sdk}-{language}": play(server, sdk) for language, play in PLAYERS.items() for sdk in SDKS}
 
 
-def _play_one(server: RunningServer, sdk: str) -> Results:
-    world = {
+def _world(server: RunningServer, player: str) -> dict[str, Any]:
+    return {
         "url": server.url,
-        "sdks": str(install_sdks()),
         "key": server.api_key,
         "tooLarge": TOO_LARGE,
-        **_keys_of_cast(server, sdk),
+        **_keys_of_cast(server, player),
     }
+
+
+def _by_python(server: RunningServer, sdk: str) -> Results:
+    return python.play(sdk, _world(server, f"{sdk}-python"))
+
+
+def _by_node(server: RunningServer, sdk: str) -> Results:
+    world = {"sdks": str(install_sdks()), **_world(server, f"{sdk}-node")}
     done = subprocess.run(
         [install_new_node(), ROOT / "tests" / "node" / f"{sdk}.mjs"],
         env={"PATH": os.environ["PATH"], "SONDE_WORLD": json.dumps(world)},
@@ -76,10 +107,13 @@ def _play_one(server: RunningServer, sdk: str) -> Results:
     return results
 
 
-def _keys_of_cast(server: RunningServer, sdk: str) -> dict[str, str]:
+def _keys_of_cast(server: RunningServer, player: str) -> dict[str, str]:
     """A key each of people of their own, made by one command."""
-    people = [(f"{name}-{sdk}", credits, terms) for name, credits, terms in CAST]
+    people = [(f"{name}-{player}", credits, terms) for name, credits, terms in CAST]
     done = server.manage("shell", "-v", "0", "-c", PEOPLE % people)
     assert done.returncode == 0, done.stderr
     keys: dict[str, str] = json.loads(done.stdout)
-    return {name.removesuffix(f"-{sdk}"): key for name, key in keys.items()}
+    return {name.removesuffix(f"-{player}"): key for name, key in keys.items()}
+
+
+PLAYERS = {"python": _by_python, "node": _by_node}
