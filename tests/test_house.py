@@ -62,6 +62,25 @@ def test_it_puts_no_possessive_quantifier_on_a_group() -> None:
     assert found == []
 
 
+def test_it_locks_no_row_so_that_others_cannot_refer_to_it() -> None:
+    """`FOR UPDATE` would have whoever writes a row that refers to the locked one wait at their commit, in no
+    order: deadlocks under load."""
+    found = [
+        f"{path}:{node.lineno}"
+        for path in sources("portal", "proxy", "research")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if (isinstance(node, ast.Constant) and re.search(r"\bFOR UPDATE\b", str(node.value)))
+        or (isinstance(node, ast.Call) and _locks_key(node))
+    ]
+
+    assert found == []
+
+
+def _locks_key(call: ast.Call) -> bool:
+    is_lock = isinstance(call.func, ast.Attribute) and call.func.attr == "select_for_update"
+    return is_lock and not any(keyword.arg == "no_key" for keyword in call.keywords)
+
+
 def pins(*names: str) -> dict[str, set[str]]:
     """Canonical name → the exact versions pinned in those lists (more than one by platform)."""
     found: dict[str, set[str]] = {}

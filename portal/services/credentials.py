@@ -91,7 +91,7 @@ def _wants_a_look(value: str) -> bool:
 @transaction.atomic
 def _take(value: str, verdict: Verdict) -> None:
     """Store a value, or why it is not stored. What works is replaced only by what was accepted."""
-    row, _ = Credential.objects.select_for_update().get_or_create(name=PERPLEXITY_API_KEY)
+    row, _ = Credential.objects.select_for_update(no_key=True).get_or_create(name=PERPLEXITY_API_KEY)
     before = sealing.unseal(row, "sealed") if row.sealed else ""
     wanted = {Standing.ACCEPTED} if before else {Standing.ACCEPTED, Standing.UNCHECKED}
     if before == value or verdict.standing in wanted:

@@ -273,16 +273,16 @@ def open_pool(team: Team) -> CreditAccount:
 
 
 def _lock(**which: object) -> CreditAccount | None:
-    rows = CreditAccount.objects.select_for_update(of=("self",)).select_related("plan")
+    rows = CreditAccount.objects.select_for_update(of=("self",), no_key=True).select_related("plan")
     return rows.filter(**which).first()
 
 
 def _lock_both(drawn: LedgerEntry) -> tuple[CreditAccount, CreditAccount | None]:
     """The accounts of a reservation: the user's, then the pool's."""
-    account = CreditAccount.objects.select_for_update().get(pk=drawn.account_id)
+    account = CreditAccount.objects.select_for_update(no_key=True).get(pk=drawn.account_id)
     if drawn.pool_id is None:
         return account, None
-    return account, CreditAccount.objects.select_for_update().get(pk=drawn.pool_id)
+    return account, CreditAccount.objects.select_for_update(no_key=True).get(pk=drawn.pool_id)
 
 
 def _entry(subject: str, kind: Kind) -> LedgerEntry | None:

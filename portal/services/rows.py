@@ -196,8 +196,12 @@ def marks(values: Collection[object]) -> str:
 
 
 def for_update() -> str:
-    """Locks what is read. SQLite, whose transactions are IMMEDIATE, has the whole database."""
-    return " FOR UPDATE" if connection.features.has_select_for_update else ""
+    """Locks what is read. SQLite, whose transactions are IMMEDIATE, has the whole database.
+
+    Its key is left free, here as in every lock of the house: at the commit of a row that refers to it
+    PostgreSQL looks whether it is there, and would wait with all that it has locked.
+    """
+    return " FOR NO KEY UPDATE" if connection.features.has_select_for_update else ""
 
 
 def _written(fields: Sequence[Field[Any, Any]], rows: Sequence[Sequence[Any]]) -> list[list[Any]]:

@@ -119,7 +119,7 @@ def tier_of(account: WebAccount) -> Tier:
 def note_success(account_id: int, *, counted: bool, opened_at: datetime | None = None) -> WebAccount | None:
     """An answer came to its end; the account as it is now, if it is still there."""
     with joined():
-        account = WebAccount.objects.select_for_update().filter(pk=account_id).first()
+        account = WebAccount.objects.select_for_update(no_key=True).filter(pk=account_id).first()
         if account is not None:
             succeed(account, counted=counted, opened_at=opened_at)
             account.save(update_fields=SUCCESS)
@@ -157,7 +157,7 @@ def note_fault(account_id: int, fault: Fault, jar_version: int | None = None, *,
     effect = EFFECTS[fault.kind]
     if (effect.health is None and not effect.check) or (fault.param and not effect.check):
         return
-    account = WebAccount.objects.select_for_update().filter(pk=account_id).first()
+    account = WebAccount.objects.select_for_update(no_key=True).filter(pk=account_id).first()
     if account is None or (jar_version is not None and account.jar_version != jar_version):
         return
     if effect.check or effect.health is None:
@@ -214,7 +214,7 @@ def store_cookies(
     if not lines:
         return
     moment = answered_at or timezone.now()
-    account = WebAccount.objects.select_for_update().get(pk=account_id)
+    account = WebAccount.objects.select_for_update(no_key=True).get(pk=account_id)
     is_late = account.rotated_at is not None and account.rotated_at > moment
     if account.jar_version != jar_version_seen or is_late:
         return
@@ -330,7 +330,7 @@ def _lock(account_id: int, may: Callable[[WebAccount], bool]) -> WebAccount | No
     """The account, locked, if it may still be asked and has a place. Its lock is given back when it has
     none, so that nobody waits for one account while holding another."""
     with suppress(_Taken, WebAccount.DoesNotExist), transaction.atomic():
-        account = pool().select_for_update().get(pk=account_id)
+        account = pool().select_for_update(no_key=True).get(pk=account_id)
         if not may(account) or open_turns(account) >= account.parallel_limit:
             raise _Taken
         return account

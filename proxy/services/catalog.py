@@ -88,7 +88,9 @@ def update_map(update: MapUpdate, actor: Principal) -> list[str]:
     """
     if not update.merge:
         ChatModel.objects.exclude(pk__in=update.models).delete()
-    rows = {row.pk: row for row in ChatModel.objects.select_for_update().filter(pk__in=update.models)}
+    rows = {
+        row.pk: row for row in ChatModel.objects.select_for_update(no_key=True).filter(pk__in=update.models)
+    }
     position = (ChatModel.objects.aggregate(last=Max("position"))["last"] or 0) + 1
     for name, (mode, preference) in update.models.items():
         row = rows.get(name) or ChatModel(pk=name, custom=True, preference=preference, position=position)
@@ -107,7 +109,7 @@ def apply_report(report: Report, actor: Principal | None) -> None:
     for model in report.added:
         ChatModel.objects.get_or_create(pk=model.id, defaults=_columns(model))
     for name, (old, new) in report.upgraded.items():
-        row = ChatModel.objects.select_for_update().filter(pk=name, preference=old).first()
+        row = ChatModel.objects.select_for_update(no_key=True).filter(pk=name, preference=old).first()
         if row is not None:
             _prefer(row, new)
             row.save()

@@ -63,7 +63,7 @@ def check_all_soon() -> None:
 @transaction.atomic
 def record(session: web.Session, verdict: SignedIn | Fault) -> None:
     """What a check means for its account, unless its cookie was replaced meanwhile."""
-    account = WebAccount.objects.select_for_update().get(pk=session.account_id)
+    account = WebAccount.objects.select_for_update(no_key=True).get(pk=session.account_id)
     if account.jar_version != session.jar_version:
         return
     now = timezone.now()

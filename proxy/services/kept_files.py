@@ -51,7 +51,7 @@ def hold(files: Collection[UUID]) -> None:
 
     Raises BadRequest when one of them is gone.
     """
-    there = StoredFile.objects.select_for_update().filter(pk__in=files, ready=True).order_by("pk")
+    there = StoredFile.objects.select_for_update(no_key=True).filter(pk__in=files, ready=True).order_by("pk")
     if len(there.values_list("pk")) < len(set(files)):
         raise gone()
 
@@ -89,7 +89,12 @@ def _drop_oldest(mine: QuerySet[StoredFile], excess: int, surplus: int) -> None:
         oldest.append(file)
         excess, surplus = excess - size, surplus - 1
     # Locked before it is looked who holds them: whoever is about to hold one was first, or finds none.
-    list(StoredFile.objects.select_for_update().filter(pk__in=oldest).order_by("pk").values_list("pk"))
+    list(
+        StoredFile.objects.select_for_update(no_key=True)
+        .filter(pk__in=oldest)
+        .order_by("pk")
+        .values_list("pk")
+    )
     StoredFile.objects.filter(pk__in=oldest).delete()
 
 

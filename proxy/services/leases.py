@@ -76,7 +76,7 @@ def renew(turns: list[UUID]) -> None:
     """
     mine = ChatTurn.objects.filter(pk__in=turns, state=ChatTurn.State.OPEN)
     if connection.features.has_select_for_update_skip_locked:
-        turns = list(mine.select_for_update(skip_locked=True).values_list("pk", flat=True))
+        turns = list(mine.select_for_update(skip_locked=True, no_key=True).values_list("pk", flat=True))
     ChatTurn.objects.filter(pk__in=turns, state=ChatTurn.State.OPEN).update(lease_until=lease_end())
 
 

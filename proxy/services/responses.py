@@ -143,7 +143,7 @@ def lock_turns_of_disabled(sender: object, user: User, **signal: object) -> None
     """Before any credits move: a worker that ends one of them has its row before it asks for the ledger's."""
     live = ChatResponse.objects.filter(user_id=user.pk, completed_at=None).values("pk")
     turns = ChatTurn.objects.filter(pk__in=live, state=ChatTurn.State.OPEN, door=BACKGROUND)
-    list(turns.select_for_update().order_by("pk").values_list("pk", flat=True))
+    list(turns.select_for_update(no_key=True).order_by("pk").values_list("pk", flat=True))
 
 
 def stop_responses_of_disabled(sender: object, user: User, actor: Principal | None, **signal: object) -> None:

@@ -169,7 +169,7 @@ def _existing(
 ) -> WebAccount | None:
     if new_name:
         return None
-    rows = WebAccount.objects.select_for_update()
+    rows = WebAccount.objects.select_for_update(no_key=True)
     if account is not None:
         return rows.get(pk=account.pk)
     rows = rows.filter(sandbox=checked.sandbox)
@@ -208,7 +208,7 @@ def _take_from_environment(account: WebAccount | None, checked: Checked, digest:
     """Store the environment's cookie, or why it is not stored. What works is replaced only by what was
     accepted; an undecided one is looked at again at the next start."""
     mine = (
-        WebAccount.objects.select_for_update().get(pk=account.pk)
+        WebAccount.objects.select_for_update(no_key=True).get(pk=account.pk)
         if account is not None
         else WebAccount.objects.create(name=_free_name(ENVIRONMENT), tier=settings.ACCOUNT_TYPE)
     )

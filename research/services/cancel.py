@@ -39,7 +39,7 @@ def cancel_any_run(who: Principal, run_id: UUID) -> Run:
 
 def lock_runs_of_disabled(sender: object, user: User, **signal: object) -> None:
     """Before any credits move: a worker that ends one of them has its row before it asks for the ledger's."""
-    rows = Run.objects.filter(user_id=user.pk, completed_at=None).select_for_update()
+    rows = Run.objects.filter(user_id=user.pk, completed_at=None).select_for_update(no_key=True)
     list(rows.order_by("pk").values_list("pk", flat=True))
 
 

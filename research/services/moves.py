@@ -67,7 +67,7 @@ def lease(rows: QuerySet[Run], limit: int, *, only: Collection[str] = ()) -> lis
     statement = LEASE.format(
         pick=pick,
         materialized="MATERIALIZED" if on_postgres else "",
-        skip_locked=" FOR UPDATE SKIP LOCKED" if on_postgres else "",
+        skip_locked=" FOR NO KEY UPDATE SKIP LOCKED" if on_postgres else "",
         until="STATEMENT_TIMESTAMP() + %s" if on_postgres else "%s",
         columns=", ".join(str(column) for column in wanted),
     )

@@ -103,7 +103,7 @@ def retry_run(who: Principal, run_id: UUID) -> Run:
     Raises BadRequest for a run that goes on, that was deleted, whose retry is at work (two clicks are
     one run, and one charge), or of which something attached is gone.
     """
-    old = Run.objects.select_for_update(of=("self",)).filter(pk=run_id, hidden_at=None).first()
+    old = Run.objects.select_for_update(of=("self",), no_key=True).filter(pk=run_id, hidden_at=None).first()
     if old is None or not old.is_terminal:
         raise BadRequest("Only a run that has ended and was not deleted can be retried.")
     if old.retries.filter(completed_at=None).exists():
@@ -246,7 +246,7 @@ def _too_many_in_flight(who: Principal) -> bool:
     of_user, of_key = _limits(who)
     if of_user is None and of_key is None:
         return False
-    list(CreditAccount.objects.select_for_update().filter(user_id=who.user_id).values_list("pk"))
+    list(CreditAccount.objects.select_for_update(no_key=True).filter(user_id=who.user_id).values_list("pk"))
     return (of_user is not None and live_runs(user_id=who.user_id) >= of_user) or (
         of_key is not None and live_runs(key_id=who.key_id) >= of_key
     )

@@ -45,7 +45,7 @@ def _runs() -> Iterator[Drift]:
 def _look_again(subject: str) -> list[Drift]:
     """Under the run's lock, which every move of its money is made under."""
     run_id = _run_id(subject)
-    run = Run.objects.select_for_update().filter(pk=run_id).first() if run_id else None
+    run = Run.objects.select_for_update(no_key=True).filter(pk=run_id).first() if run_id else None
     is_held = open_reservations().filter(subject=subject).exists()
     is_live = run is not None and not run.is_terminal
     if is_held and not is_live:

@@ -35,7 +35,7 @@ class Command(SpokenCommand):
 @transaction.atomic
 def reseal(model: type[Model], field: str, pk: object) -> bool:
     """Whether there was something to do. Errors: sealing.SealError."""
-    row = holding(model, field).select_for_update().filter(pk=pk).first()
+    row = holding(model, field).select_for_update(no_key=True).filter(pk=pk).first()
     if row is None or sealing.is_current(getattr(row, field)):
         return False
     setattr(row, field, sealing.seal(sealing.unseal(row, field), row, field))

@@ -8,6 +8,7 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
+from django.db import transaction
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
@@ -18,6 +19,7 @@ from proxy.models.accounts import WebAccount
 from proxy.models.chats import ChatTurn
 from proxy.models.responses import ChatResponse, ResponseEvents
 from proxy.services import background, leases, response_tail, responses, settling
+from proxy.services.accounts import take_account
 from proxy.services.threads import in_thread
 from tests.proxy.accounts import account, occupy
 from tests.proxy.chatting import Chatter, chatter, error_of, kinds, say
@@ -276,6 +278,18 @@ def test_it_rings_the_workers_of_long_answers(
 
     assert rung == [("proxy.answer_response", str(row.pk))]
     assert settings.CELERY_TASK_ROUTES["proxy.answer_response"] == {"queue": "stream"}
+
+
+@pytest.mark.cluster
+def test_it_is_written_down_while_somebody_has_its_account(who: Chatter, pool: WebAccount) -> None:
+    """Whoever takes an account goes on to turns: who has a turn must not wait for the account."""
+    row = in_background(who, "Why? [sandbox:first-frame=1]")
+    wait = in_a_worker(row)
+    until(lambda: turn_of(row).account)
+    with transaction.atomic():
+        assert take_account(tier_needed="free", counted=False)
+        until(lambda: told(row))
+    wait()
 
 
 def test_it_forgets_what_is_older_than_the_operator_keeps(who: Chatter, settings: Settings) -> None:
