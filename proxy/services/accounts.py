@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
-from functools import partial
+from functools import lru_cache, partial
 from typing import Literal, cast
 
 from django.conf import settings
@@ -92,7 +92,10 @@ def why_none(*, tier_needed: Tier, counted: bool, uses: Uses = "pro") -> Problem
     there = [account for account in pool() if account.enabled and account.jar]
     if not there:
         return _unavailable("No Perplexity session is configured: an administrator must add one.")
-    alive = [account for account in there if account.health != Health.EXPIRED]
+    readable = [account for account in there if can_be_opened(account.pk, account.jar)]
+    if not readable:
+        return _unavailable("No stored Perplexity session can be opened: see manage.py doctor.")
+    alive = [account for account in readable if account.health != Health.EXPIRED]
     if not alive:
         return _unavailable("No Perplexity session is signed in: an administrator must renew it.")
     able = [account for account in alive if account.tier in _tiers(tier_needed)]
@@ -286,6 +289,8 @@ def may_be_asked(
     """Whether it may be asked now, as far as its row tells: places are another question."""
     if not account.enabled or account.draining or not account.jar or account.health == Health.EXPIRED:
         return False
+    if not can_be_opened(account.pk, account.jar):
+        return False
     if account.tier not in _tiers(tier_needed) or (account.retry_at is not None and account.retry_at > now):
         return False
     # One that nobody has seen alive for long is checked first (SPEC 10.23).
@@ -294,6 +299,16 @@ def may_be_asked(
     if not any(at is not None and at >= proven_since for at in seen):
         return False
     return not (counted and _is_used_up(account, now, uses))
+
+
+@lru_cache(maxsize=512)
+def can_be_opened(account_id: int, jar: str) -> bool:
+    """Whether the key that seals these cookies is there. Of an account whose key is gone nobody asks."""
+    try:
+        jar_of(WebAccount(pk=account_id, jar=jar))
+    except sealing.SealError:
+        return False
+    return True
 
 
 def _is_used_up(account: WebAccount, now: datetime, uses: Uses) -> bool:

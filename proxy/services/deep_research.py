@@ -11,7 +11,6 @@ it holds the place that it took: a worker whose lease was over changes nothing o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -23,7 +22,6 @@ from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from portal.services import sealing
 from portal.services.transactions import insist
 from portal.wire.crash import crashpoint
 from portal.wire.errors import Problem, RateLimited
@@ -163,37 +161,21 @@ def _trace(key: UUID) -> Begun | Literal["unsent", "unknown"]:
 def _take_place(inquiry: Inquiry) -> _Plan | NotBegun:
     row, _ = DeepResearch.objects.get_or_create(key=inquiry.key, defaults={"state": State.ENDED})
     where, earlier = (None, None) if row.anew else _earlier(inquiry)
-    closed: dict[int, NotBegun] = {}
-    while True:
-        taken = _take_account(row, where, closed)
-        if isinstance(taken, NotBegun):
-            return taken
-        try:
-            session = session_of(taken)
-        except sealing.SealError as error:  # the next one's cookies may be sealed by a key that is there
-            _give_back(row)
-            closed[taken.pk] = NotBegun(str(error))
-            continue
-        except Problem as problem:
-            _give_back(row)
-            return NotBegun(problem.message, is_busy=True)
-        follows = earlier if where == taken.pk else None
-        return _Plan(row, session, _ask(inquiry, follows))
-
-
-def _take_account(
-    row: DeepResearch, where: int | None, closed: Mapping[int, NotBegun]
-) -> WebAccount | NotBegun:
-    """A place of an account, for `row`; `closed` are those that cannot be opened, and why."""
-    without = [*row.tried, *closed]
     with transaction.atomic():
         account = take_account(
-            tier_needed="pro", counted=True, uses="research", excluded=without, preferred=where
+            tier_needed="pro", counted=True, uses="research", excluded=row.tried, preferred=where
         )
-        if account is not None:
-            return account if _occupy(row, account) else _TAKEN
-    refusal = _none_free(without)
-    return refusal if refusal.is_busy else next(iter(closed.values()), refusal)
+        if account is None:
+            return _none_free(row)
+        if not _occupy(row, account):
+            return _TAKEN
+    try:
+        session = session_of(account)
+    except Problem as problem:
+        _give_back(row)
+        return NotBegun(problem.message, is_busy=True)
+    follows = earlier if where == account.pk else None
+    return _Plan(row, session, _ask(inquiry, follows))
 
 
 def _occupy(row: DeepResearch, account: WebAccount) -> bool:
@@ -237,14 +219,14 @@ def _ask(inquiry: Inquiry, follows: Thread | None) -> Ask:
     )
 
 
-def _none_free(without: list[int]) -> NotBegun:
-    """Why `take_account` found nobody but those."""
-    if _is_anyone_else(without):
+def _none_free(row: DeepResearch) -> NotBegun:
+    """Why `take_account` found nobody."""
+    if _is_anyone_else(row.tried):
         return NotBegun("Every Perplexity session is busy.", is_busy=True, retry_after=2)
     able = pool().filter(enabled=True, tier__in=(WebAccount.Tier.PRO, WebAccount.Tier.MAX)).exclude(jar="")
     if not able.exists():
         return NotBegun("Deep research needs a Perplexity session of a Pro or Max account.")
-    if not able.exclude(pk__in=without).exists():
+    if not able.exclude(pk__in=row.tried).exists():
         return NotBegun("No Perplexity session could take it.", fault=Fault(FaultKind.UNAVAILABLE))
     problem = why_none(tier_needed="pro", counted=True, uses="research")
     wait = problem.headers.get("Retry-After")

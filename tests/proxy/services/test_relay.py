@@ -103,6 +103,17 @@ def test_it_does_not_try_elsewhere_what_no_account_can_cure(sandbox: SandboxServ
     assert len(asked(sandbox)) == 1
 
 
+def test_it_passes_over_an_account_whose_cookies_cannot_be_opened(who: Chatter) -> None:
+    account("closed", jar="sealed by a key that is gone", priority=0)
+    refused = who.chat()
+    account("well", priority=1)
+
+    assert error_of(refused)[:2] == (503, "server_error")
+    assert "see manage.py doctor" in refused.json()["error"]["message"]
+    assert who.chat().status_code == 200
+    assert who.spent == "0.1 0"
+
+
 @pytest.mark.parametrize(("breaks", "status"), [(1, 200), (2, 502)])
 def test_it_asks_its_only_account_once_more_when_the_connection_broke(
     sandbox: SandboxServer, who: Chatter, breaks: int, status: int
