@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +36,8 @@ ROOM = 32 * 2**20
 AT_ONCE = 16
 """Requests that Django works on: as many as a process may have database connections (settings)."""
 MOST_WAITING = 1_000
+LARGE_AT_ONCE = 4
+"""Larger bodies, of people whom we know, that are taken at the same time."""
 
 
 class Room:
@@ -138,18 +141,22 @@ class Intake:
         self.largest = largest or _usual
         self.places = asyncio.Semaphore(at_once)
         self.room = Room()
+        self.large = asyncio.Semaphore(LARGE_AT_ONCE)
         self.waiting = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        deadline = asyncio.get_running_loop().time() + self.seconds
-        visit = _Visit(self, receive, send, deadline, await self.largest(scope))
-        try:
-            await self.application(scope, visit.receive, visit.send)
-        finally:
-            visit.give_place_back()
-            self.room.give_back(visit.kept)
-        if visit.refused is not None:
-            await _refuse(visit.refused, scope, send)
+        largest = await self.largest(scope)
+        is_large = largest > settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        async with self.large if is_large else nullcontext():
+            deadline = asyncio.get_running_loop().time() + self.seconds
+            visit = _Visit(self, receive, send, deadline, largest, is_on_disk=is_large)
+            try:
+                await self.application(scope, visit.receive, visit.send)
+            finally:
+                visit.give_place_back()
+                self.room.give_back(visit.kept)
+            if visit.refused is not None:
+                await _refuse(visit.refused, scope, send)
 
     async def take_place(self) -> None:
         """Raises Unavailable when too many wait already."""
@@ -179,6 +186,8 @@ class _Visit:
     size: int = 0
     kept: int = 0
     """Bytes of its body that are in memory: Django keeps them until it has answered."""
+    is_on_disk: bool = False
+    """Django writes a body to a file that is larger than those of unknown senders may be."""
     is_whole: bool = False
     has_place: bool = False
     refused: Problem | None = None
@@ -202,8 +211,9 @@ class _Visit:
         self.size += len(message.get("body", b""))
         if self.size > self.largest:
             raise _too_large(self.largest)
-        self.intake.room.take(self.size - self.kept)
-        self.kept = self.size
+        if not self.is_on_disk:
+            self.intake.room.take(self.size - self.kept)
+            self.kept = self.size
         if message["type"] == "http.request" and not message.get("more_body"):
             self.is_whole = True
             await self.intake.take_place()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
-from portal.api.intake import MOST_WAITING, Intake, Room, Scope
+from portal.api.intake import LARGE_AT_ONCE, MOST_WAITING, Intake, Room, Scope
 from portal.api.streaming import Message, Receive, Send
 from portal.asgi import pages
 from tests.api_client import Client
@@ -254,3 +254,24 @@ def test_it_stands_before_every_page(settings: Settings, path: str) -> None:
     answer: Any = Client(pages).post(path, content=b"x" * 101)
 
     assert answer.status_code == 413
+
+
+async def test_it_takes_the_large_bodies_of_people_it_knows_a_few_at_a_time(settings: Settings) -> None:
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 4
+
+    async def largest(_: Scope) -> int:
+        return 40
+
+    site = Site()
+    site.may_answer.clear()
+    intake = Intake(site, largest=largest)
+    intake.room.most = 10
+    visitors = [Visitor(b"x" * 30) for _ in range(LARGE_AT_ONCE + 2)]
+    visits = [asyncio.create_task(visitor.visit(intake)) for visitor in visitors]
+    await settle()
+    assert site.working == LARGE_AT_ONCE
+    site.may_answer.set()
+    await asyncio.gather(*visits)
+
+    assert {visitor.status for visitor in visitors} == {200}
+    assert intake.room.used == 0

@@ -65,6 +65,16 @@ def test_it_keeps_a_file_and_gives_it_back(who: Chatter) -> None:
     assert FilePiece.objects.count() == 3
 
 
+def test_it_gives_back_what_came_in_pieces_larger_than_its_own(who: Chatter) -> None:
+    content = bytes(range(251)) * 12_000
+    body = HEAD + content + b"\r\n--mark--\r\n"
+
+    made = who.client.post(PATH, content=body, headers={"content-type": KIND}).json()
+
+    assert made["bytes"] == len(content) > 2 * files.PIECE
+    assert who.client.get(f"{PATH}/{made['id']}/content").content == content
+
+
 def test_it_tells_the_head_of_a_download_alone(who: Chatter) -> None:
     made = kept(who, "a", b"12345")
 
