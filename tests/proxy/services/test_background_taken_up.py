@@ -149,6 +149,18 @@ async def test_a_stream_is_ended_by_a_worker_when_its_web_process_dies(
     assert [error_of(one)[::2] for one in refused] == [(400, "starting_after")] * 2
 
 
+async def test_whoever_reads_a_stream_along_gets_what_its_caller_gets(who: Chatter) -> None:
+    visit = Visit(
+        who.client.application, "POST", PATH, body("Why? [sandbox:duration=1]", stream=True), key=who.key
+    )
+    await visit.until(b"output_text.delta")
+    row = await ChatResponse.objects.aget()
+    reading = asyncio.create_task(asyncio.to_thread(replay, who, public(row)))
+    await visit.end()
+
+    assert await reading == visit.body
+
+
 async def test_a_stream_that_cannot_be_taken_up_fails_and_costs_nothing(
     who: Chatter, sandbox: SandboxServer
 ) -> None:
