@@ -26,7 +26,7 @@ from bench.mixed import raw_visits, visits
 from bench.mixed.flapping import Flapping
 from bench.mixed.gauges import Reading, read
 from bench.mixed.portals import Portal, running_portal
-from bench.mixed.verdict import faults_of
+from bench.mixed.verdict import faults_of, orphans_of
 from bench.mixed.visitor import PATIENCE, Broken, Notes, Visitor
 
 Visit = Callable[[Visitor], Awaitable[str]]
@@ -51,12 +51,14 @@ KINDS: dict[Visit, int] = {
     raw_visits.stalled_reader: 1,
 }
 EVERY = 30.0
-SETTLE_SECONDS = 180.0
+SETTLE_SECONDS = 240.0
+"""More than any lease: what a process that died, or gave up, has left is free by then."""
 LAST_VISITS = 330.0
 
 
 def visitors_of(portal: Portal, notes: Notes, clients: int, seed: int) -> list[Visitor]:
-    limits = httpx.Limits(max_connections=4, max_keepalive_connections=2)
+    # A connection that the portal closes while it is taken up again breaks: it keeps them for 5 s.
+    limits = httpx.Limits(max_connections=4, max_keepalive_connections=2, keepalive_expiry=1)
     made = []
     for place in range(clients):
         key, session = portal.users[place % len(portal.users)]
@@ -88,11 +90,11 @@ async def outcome_of(kind: Visit, visitor: Visitor) -> str:
     except Broken as broken:
         return str(broken)
     except TimeoutError:
-        visitor.notes.wrong(f"{visitor.kind}: it did not end")
+        visitor.notes.wrong(f"{visitor.kind} {visitor.markers}: it did not end")
     except (httpx.HTTPError, OSError) as error:
         if visitor.notes.may_break and not isinstance(error, httpx.TimeoutException):
             return "broke off"
-        visitor.notes.wrong(f"{visitor.kind}: {type(error).__name__} {error}")
+        visitor.notes.wrong(f"{visitor.kind} {visitor.markers}: {type(error).__name__} {error}")
     return "wrong"
 
 
@@ -154,6 +156,7 @@ async def measure(portal: Portal, options: argparse.Namespace) -> list[str]:
     await flapping.calm()
     end = await settled(portal)
     print(f"   end  {end.told()}\n{told(notes, flapping)}", flush=True)
+    print(orphans_of(portal))
     return faults_of(portal, notes, flapping.deaths, base, half_of(readings, seconds) or end, end)
 
 
@@ -179,7 +182,7 @@ def main() -> int:
         running_portal(Path(folder), embedded=options.embedded) as portal,
     ):
         faults = asyncio.run(measure(portal, options))
-        logs = {server.folder.name: server.output() for server in portal.servers}
+        logs = portal.logs()
     errors = [line for log in logs.values() for line in log.splitlines() if " ERROR " in line]
     for name, log in logs.items() if options.logs else ():
         (options.logs / f"{name}.log").write_text(log)

@@ -18,7 +18,7 @@ from tests.crash.verdict import Books
 
 HELD = {
     "turns": "SELECT COUNT(*) FROM proxy_chatturn WHERE state = 'open'",
-    "researches": "SELECT COUNT(*) FROM proxy_deepresearch WHERE state <> 'ended'",
+    "researches": "SELECT COUNT(*) FROM proxy_deepresearch WHERE held_until > CURRENT_TIMESTAMP",
     "runs": "SELECT COUNT(*) FROM research_run"
     " WHERE state NOT IN ('completed', 'failed', 'incomplete', 'cancelled')",
     "responses": "SELECT COUNT(*) FROM proxy_chatresponse WHERE completed_at IS NULL",

@@ -95,6 +95,10 @@ class Portal:
         checked = self.webs[0].manage("ledger_check")
         return "" if checked.returncode == 0 else checked.stdout + checked.stderr
 
+    def logs(self) -> dict[str, str]:
+        """What each process has written."""
+        return {server.folder.name: server.output() for server in self.servers}
+
     def take_away(self) -> str:
         """Take away, for some seconds, what it stands on. Gives what that was."""
         raise NotImplementedError
@@ -121,6 +125,9 @@ class ClusterPortal(Portal):
         self.behind = [process("worker", 1), process("worker", 2), process("beat", 1)]
         self.ports |= {"postgresql": postgres.port, "valkey": valkey.port}
         self.away = 0
+
+    def logs(self) -> dict[str, str]:
+        return {**super().logs(), "postgresql": self.postgres.log.read_text(errors="replace")}
 
     def take_away(self) -> str:
         self.away += 1

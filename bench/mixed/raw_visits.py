@@ -57,6 +57,8 @@ async def slow_reader(visitor: Visitor) -> str:
         came = b""
         for _ in range(30):
             came = (came + await loop.sock_recv(one, 2048))[-4096:]
+            if b"HTTP/1.1 5" in came or b"HTTP/1.1 4" in came:
+                return "refused"
             await asyncio.sleep(0.25)
         if visitor.chance.random() < 0.3:
             return "left"

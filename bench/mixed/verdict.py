@@ -28,6 +28,10 @@ TWICE = (
     "SELECT subject, kind FROM portal_ledgerentry WHERE subject <> ''"
     " GROUP BY subject, kind HAVING COUNT(*) > 1"
 )
+ORPHANS = (
+    "SELECT d.state, r.state, r.error_code, r.submissions, r.backend FROM proxy_deepresearch d"
+    " JOIN research_run r ON r.upstream_key = d.key WHERE d.state <> 'ended' AND r.completed_at IS NOT NULL"
+)
 CHATS = "SELECT id, price, state = 'delivered', first_token_at IS NOT NULL FROM proxy_chatturn"
 RUNS = "SELECT id, price, state IN ('completed', 'incomplete'), FALSE FROM research_run"
 PAID = (
@@ -47,6 +51,14 @@ def faults_of(
         *_without_end(portal, notes),
         *_left_open(portal, notes, deaths),
     ]
+
+
+def orphans_of(portal: Portal) -> str:
+    """Places of accounts that only their lease has given back."""
+    rows = portal.books.read(ORPHANS)
+    return "\n  ".join(
+        [f"researches that never ended though their runs did: {len(rows)}", *map(str, rows[:5])]
+    )
 
 
 def _left_behind(base: Reading, end: Reading) -> Iterator[str]:
@@ -124,20 +136,23 @@ def _without_end(portal: Portal, notes: Notes) -> Iterator[str]:
 def _left_open(portal: Portal, notes: Notes, deaths: Sequence[float]) -> Iterator[str]:
     """Upstream answers that went on after their caller had left. What an upstream that died had open is
     passed over."""
-    took = []
+    by_kind: dict[str, list[float]] = {}
     for asked_at, ended_at, body in _asks(portal):
         found = TAG.search(body)
-        left_at = notes.left.get(found[0]) if found else None
-        if left_at is None or any(asked_at <= death <= left_at + CLOSE_SECONDS for death in deaths):
+        kind, left_at = notes.left.get(found[0] if found else "", ("", 0.0))
+        if not kind or any(asked_at <= death <= left_at + CLOSE_SECONDS for death in deaths):
             continue
-        took.append((ended_at or float("inf")) - left_at)
-    took.sort()
-    if took:
+        # Who leaves while a place is looked for is noticed as soon as the upstream is asked.
+        by_kind.setdefault(kind, []).append((ended_at or float("inf")) - max(left_at, asked_at))
+    for kind, took in by_kind.items():
+        took.sort()
         middle, most = took[len(took) // 2], took[int(len(took) * (1 - LATE_OF_ALL))]
-        print(f"upstreams closed after {middle:.2f} s, 99 % in {most:.2f} s, the last in {took[-1]:.2f} s")
+        told = (
+            f"upstreams of {kind} closed after {middle:.2f} s, 99 % in {most:.2f} s, all in {took[-1]:.2f} s"
+        )
+        print(f"{told} ({len(took)})")
         if most > CLOSE_SECONDS or took[-1] > CLOSE_SECONDS * 10:
-            late = sum(one > CLOSE_SECONDS for one in took)
-            yield f"{late} of {len(took)} upstreams stayed open for callers who had left, {took[-1]:.1f} s"
+            yield told
 
 
 def _asks(portal: Portal) -> list[tuple[float, float | None, str]]:

@@ -57,8 +57,8 @@ class Notes:
     """A process that is killed in the middle of an answer is not paid for it."""
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
     wrongs: Counter[str] = field(default_factory=Counter)
-    left: dict[str, float] = field(default_factory=dict)
-    """Questions whose caller left in the middle, by tag, and when (unix seconds)."""
+    left: dict[str, tuple[str, float]] = field(default_factory=dict)
+    """Questions whose caller left in the middle, by tag: the kind of visit, and when (unix seconds)."""
     promised: set[str] = field(default_factory=set)
     """Ids of runs and responses that were taken in: each has to come to an end."""
     told_text: int = 0
@@ -79,6 +79,8 @@ class Visitor:
     notes: Notes
     chance: random.Random
     kind: str = ""
+    markers: str = ""
+    """Of its last question."""
 
     @property
     def host(self) -> str:
@@ -92,14 +94,15 @@ class Visitor:
         """Another question each time, with one of these or none: (tag, text)."""
         tag = f"tide-{uuid4().hex[:16]}"
         self.notes.asked += 1
-        asked = [f"[sandbox:{marker}]" for marker in self.chance.choice(markers).split()]
+        self.markers = self.chance.choice(markers)
+        asked = [f"[sandbox:{marker}]" for marker in self.markers.split()]
         return tag, " ".join([f"Why do tides turn, {tag}?", *asked])
 
     def trouble(self) -> tuple[str, ...]:
         return TROUBLED if self.chance.random() < 0.3 else CALM
 
     def leave(self, tag: str) -> None:
-        self.notes.left[tag] = time.time()
+        self.notes.left[tag] = self.kind, time.time()
 
     async def send(self, method: str, path: str, **more: Any) -> httpx.Response:
         """A good answer. Raises Broken for one that may be otherwise."""
@@ -112,7 +115,7 @@ class Visitor:
         if answer.status_code < 300:
             return
         told = told_error(content)
-        outcome = f"{answer.status_code} {told.get('code') if told else ''}"
+        outcome = f"{answer.status_code} {told['message'][:60] if told else ''}"
         if answer.status_code not in TOLD or told is None:
             self.notes.wrong(f"{self.kind}: {answer.status_code} {content[:200]!r}")
         elif answer.status_code == 503 and "retry-after" not in answer.headers:

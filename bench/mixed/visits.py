@@ -54,7 +54,7 @@ async def _read_stream(visitor: Visitor, body: dict[str, Any], tag: str, leave_a
             chunk = json.loads(record)
             if "error" in chunk:
                 visitor.judge_late(chunk["error"])
-                return f"late {chunk['error'].get('code')}"
+                return f"late {chunk['error'].get('message', '')[:60]}"
             if any(choice["delta"].get("content") for choice in chunk["choices"]):
                 texts += 1
                 visitor.notes.told_text += texts == 1
