@@ -119,7 +119,7 @@ def find_file(who: Principal, identity: UUID | None) -> FileView:
 def delete_file(who: Principal, identity: UUID | None) -> None:
     with transaction.atomic():
         file = _find(who, identity)
-        if not StoredFile.objects.filter(pk=file.pk).delete()[0]:
+        if not delete_rows(StoredFile.objects.filter(pk=file.pk)):
             raise no_such_file()
         audit.record(who, "file.deleted", f"file:{file.pk}")
 
@@ -158,9 +158,18 @@ def tidy_files() -> int:
     for condition in past:
         while batch := list(StoredFile.objects.filter(condition).values_list("pk", flat=True)[:A_SWEEP]):
             # Once more with the condition: an upload may have gone on.
-            StoredFile.objects.filter(condition, pk__in=batch).delete()
+            with transaction.atomic():
+                delete_rows(StoredFile.objects.filter(condition, pk__in=batch))
             total += len(batch)
     return total
+
+
+def delete_rows(rows: QuerySet[StoredFile]) -> int:
+    """In a transaction. They are locked before it is looked who holds them: whoever is about to hold one
+    was first, or finds none."""
+    found = list(rows.select_for_update(no_key=True).order_by("pk").values_list("pk", flat=True))
+    StoredFile.objects.filter(pk__in=found).delete()
+    return len(found)
 
 
 def _given_up() -> Unavailable:

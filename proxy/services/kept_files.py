@@ -15,12 +15,13 @@ from uuid import UUID, uuid4
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import Count, QuerySet, Sum
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Sum
+from django.utils import timezone
 
 from portal.services.spool import Spool
 from portal.wire.errors import BadRequest, TooLarge
-from proxy.models.files import FilePiece, StoredFile
-from proxy.services.files import MIB, PIECE, lock_room
+from proxy.models.files import FilePiece, ResponseAttachment, StoredFile
+from proxy.services.files import MIB, PATIENCE, PIECE, delete_rows, lock_room
 
 MOST_KEPT = 1_000
 """Of one user."""
@@ -41,7 +42,7 @@ def keep_bytes(user_id: int, name: str, content_type: str, content: Spool) -> UU
         try:
             FilePiece.objects.create(file_id=file, number=number, data=stream.read(PIECE))
         except IntegrityError:
-            raise _no_room() from None  # others of the same user have pushed it out
+            raise _no_room() from None  # it took longer than anybody's patience
     StoredFile.objects.filter(pk=file).update(ready=True)
     return file
 
@@ -75,28 +76,29 @@ def _make_room(user_id: int, size: int) -> None:
     largest = min(settings.FILES_USER_MIB * MIB, settings.FILES_TOTAL_MIB * MIB - (everybodys - own_size))
     if size > largest:
         raise _no_room()
-    _drop_oldest(mine, own_size + size - largest, own["count"] + 1 - MOST_KEPT)
+    _drop_oldest(_spare(mine), own_size + size - largest, own["count"] + 1 - MOST_KEPT)
 
 
-def _drop_oldest(mine: QuerySet[StoredFile], excess: int, surplus: int) -> None:
+def _spare(mine: QuerySet[StoredFile]) -> QuerySet[StoredFile]:
+    """Not those that came a moment ago for what is not there yet, or for unsent research."""
+    is_said = Exists(ResponseAttachment.objects.filter(file=OuterRef("pk")))
+    return mine.filter(is_said | Q(touched_at__lt=timezone.now() - PATIENCE))
+
+
+def _drop_oldest(spare: QuerySet[StoredFile], excess: int, surplus: int) -> None:
     """As many as have `excess` bytes, and at least `surplus` of them."""
     if excess <= 0 and surplus <= 0:
         return
     oldest: list[UUID] = []
-    for file, size in mine.order_by("touched_at").values_list("pk", "size").iterator(chunk_size=50):
+    for file, size in spare.order_by("touched_at").values_list("pk", "size").iterator(chunk_size=50):
         if excess <= 0 and surplus <= 0:
             break
         oldest.append(file)
         excess, surplus = excess - size, surplus - 1
-    # Locked before it is looked who holds them: whoever is about to hold one was first, or finds none.
-    list(
-        StoredFile.objects.select_for_update(no_key=True)
-        .filter(pk__in=oldest)
-        .order_by("pk")
-        .values_list("pk")
-    )
-    StoredFile.objects.filter(pk__in=oldest).delete()
+    if excess > 0 or surplus > 0:
+        raise _no_room()
+    delete_rows(StoredFile.objects.filter(pk__in=oldest))
 
 
 def _no_room() -> TooLarge:
-    return TooLarge("There is no room to keep what is attached: attach less.", param="input")
+    return TooLarge("There is no room to keep what is attached: attach less, or wait.", param="input")

@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from django.db import connection, transaction
+from django.utils import timezone
 from pytest_django import Settings
 from pytest_django.fixtures import DjangoAssertNumQueries
 
@@ -18,7 +19,7 @@ from portal.wire.errors import BadRequest, RateLimited, TooLarge
 from proxy.models.files import FilePiece, ResearchAttachment, StoredFile
 from proxy.protocol.responses import parse_responses
 from proxy.services import kept_files
-from proxy.services.files import MIB, read_file
+from proxy.services.files import MIB, PATIENCE, read_file
 from proxy.services.kept_files import drop_kept, hold, keep_bytes
 from proxy.services.responses import open_response, queue_response
 from tests.proxy.accounts import account
@@ -37,6 +38,13 @@ def keep(who: Principal, content: bytes = bytes(MIB)) -> UUID:
     return keep_bytes(who.user_id, "a.png", "image/png", Spool(content))
 
 
+def older(who: Principal, content: bytes = bytes(MIB)) -> UUID:
+    """One that nothing waits for any more."""
+    kept = keep(who, content)
+    StoredFile.objects.filter(pk=kept).update(touched_at=timezone.now() - PATIENCE * 2)
+    return kept
+
+
 def ids() -> set[UUID]:
     return set(StoredFile.objects.values_list("pk", flat=True))
 
@@ -49,8 +57,8 @@ def test_it_gives_back_what_was_kept(who: Principal) -> None:
 
 def test_it_makes_room_among_the_users_own_only(who: Principal, settings: Settings) -> None:
     settings.FILES_USER_MIB, settings.FILES_TOTAL_MIB = 2, 3
-    others = keep(chatter().principal)
-    mine = [keep(who) for _ in range(4)]
+    others = older(chatter().principal)
+    mine = [older(who) for _ in range(4)]
 
     assert ids() == {others, *mine[2:]}
 
@@ -58,7 +66,7 @@ def test_it_makes_room_among_the_users_own_only(who: Principal, settings: Settin
 def test_it_pushes_nobody_else_out_where_everybody_has_no_room(who: Principal, settings: Settings) -> None:
     settings.FILES_USER_MIB, settings.FILES_TOTAL_MIB = 2, 2
     other = chatter().principal
-    kept = {keep(other), keep(other)}
+    kept = {older(other), older(other)}
 
     with pytest.raises(TooLarge) as caught:
         keep(who)
@@ -83,9 +91,19 @@ def test_it_keeps_no_more_of_a_user_than_can_be_counted(
     who: Principal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kept_files, "MOST_KEPT", 3)
-    kept = [keep(who, b"x") for _ in range(5)]
+    kept = [older(who, b"x") for _ in range(5)]
 
     assert ids() == set(kept[2:])
+
+
+def test_it_pushes_nothing_out_that_is_about_to_be_sent(who: Principal, settings: Settings) -> None:
+    settings.FILES_USER_MIB = 2
+    kept = {keep(who), keep(who)}
+
+    with pytest.raises(TooLarge):
+        keep(who)
+
+    assert ids() == kept
 
 
 def test_it_looks_at_no_more_files_than_have_to_go(
