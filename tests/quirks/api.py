@@ -16,6 +16,7 @@ _AGENT_TESTS = "research/protocol/test_wire_agent.py"
 _SONAR_TESTS = "research/protocol/test_wire_sonar.py"
 _REPORT_TESTS = "research/protocol/test_report.py"
 _RUNS = "research/services/test_advance.py"
+_STOPPING = "research/services/test_stopping.py"
 
 MODES = (
     Quirk(
@@ -91,8 +92,8 @@ CLOCK = (
     ),
     Quirk(
         "api 2: cancelled though nobody asked", "upstream-cancelled",
-        "research/services/stopping.py::record_end", "elif ended.cancelled:", "elif False:",
-        f"{_RUNS}::test_it_gives_everything_back_when_nothing_was_delivered",
+        f"{_AGENT}::parse_snapshot", 'if state in ("failed", "cancelled"):', 'if state == "failed":',
+        f"{_AGENT_TESTS}::test_it_keeps_what_a_cancelled_job_had_delivered",
     ),
 )  # fmt: skip
 
@@ -242,7 +243,7 @@ AGENT = (
         "api 4: cancel race, the upstream goes on for a while", "cancel-lag",
         "research/services/watch.py::_record_progress", "if State(run.state) is State.CANCELLING:",
         "if False:",
-        f"{_RUNS}::test_it_ends_a_run_at_its_budget_with_the_text_so_far",
+        f"{_STOPPING}::test_it_waits_for_the_last_words_of_an_upstream_that_goes_on_for_a_while",
     ),
     Quirk(
         "api 4: cancel race, what was delivered is kept", "",
@@ -259,7 +260,7 @@ AGENT = (
         "api 4: cancel race, the run was over before", "cancel-refused",
         "research/services/stopping.py::record_answer",
         ' or (isinstance(answer, Refused) and answer.fault is Fault.TERMINAL)', "",
-        f"{_RUNS}::test_it_delivers_what_was_finished_before_the_stop_arrived",
+        f"{_STOPPING}::test_it_looks_once_more_at_a_run_that_was_over_before_it_was_told_to_stop",
     ),
     Quirk(
         "api 4: 400 on cancel of an unknown id", "",
