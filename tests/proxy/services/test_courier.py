@@ -8,15 +8,19 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import pytest_asyncio
 
 from portal.wire.errors import Problem
 from proxy.protocol.chat import parse_chat
+from proxy.protocol.chat_messages import Attachment
 from proxy.protocol.delta import Fault, Thread
+from proxy.services.attachments import keep_inline
 from proxy.services.chat import ChatPlan, open_chat
 from proxy.services.courier import Courier
+from proxy.services.deep_attachments import bring, hold, let_in
 from proxy.services.threads import in_thread
 from tests.certificates import make_certificate
 from tests.proxy.accounts import account, session
@@ -87,6 +91,25 @@ async def test_it_fetches_once_and_gives_each_account_its_own(
 
     assert len(site.asked) == 1
     assert len({upload["account"] for upload in uploads(sandbox)}) == len(uploads(sandbox)) == 2
+
+
+async def test_it_brings_what_is_attached_to_research(
+    who: Chatter, sandbox: SandboxServer, site: Site, certificate: Path
+) -> None:
+    site.gives("/cat.png", PNG, content_type="image/png")
+    inline = Attachment("a.gif", data="data:image/gif;base64,R0lGODlhMDAwMA==")
+    key = uuid4()
+
+    def keep() -> None:
+        attached = let_in(who.principal, [inline, Attachment("cat.png", url=URL, is_picture=True)])
+        hold(key, keep_inline(who.principal.user_id, attached))
+
+    await in_thread(keep)
+    brought = await bring(session(sandbox), key, guard_of(site, certificate))
+
+    assert not isinstance(brought, Fault)
+    assert len(brought[1]) == 2
+    assert {upload["filename"] for upload in uploads(sandbox)} == {"a.gif", "cat.png"}
 
 
 async def test_it_leaves_out_what_a_thread_knows(
