@@ -15,6 +15,7 @@ from portal.api.streaming import Message
 from proxy.api import files
 from proxy.models.files import FilePiece, StoredFile
 from proxy.protocol.files import LARGEST_FILE
+from proxy.services.files import PIECE
 from tests.api_client import Client
 from tests.proxy.chatting import Chatter, chatter, error_of
 
@@ -71,7 +72,7 @@ def test_it_gives_back_what_came_in_pieces_larger_than_its_own(who: Chatter) -> 
 
     made = who.client.post(PATH, content=body, headers={"content-type": KIND}).json()
 
-    assert made["bytes"] == len(content) > 2 * files.PIECE
+    assert made["bytes"] == len(content) > 2 * PIECE
     assert who.client.get(f"{PATH}/{made['id']}/content").content == content
 
 
