@@ -7,7 +7,7 @@ doors call `authenticate` in a thread; DRF's doors use the classes below, which 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Any
 
@@ -104,6 +104,7 @@ def _request_id(request: Request) -> str:
     return getattr(request, "request_id", "")
 
 
+@lru_cache(1024)
 def _normal(address: str | None) -> str | None:
     """The address as written in logs, without port and zone; an IPv4 address inside IPv6 is that
     IPv4 address."""

@@ -222,6 +222,7 @@ class Doors:
         self.large = asyncio.Semaphore(LARGE_AT_ONCE)
         self.room = Room()
         self.routes = [(route, tuple(route.path.split("/")[1:])) for route in routes]
+        self.plain = {route.path: self._fitting(route.path) for route in routes if "{" not in route.path}
         self.roots = {path[0] for route, path in self.routes if not is_gateway_path(route.path)}
 
     def serves(self, path: str) -> bool:
@@ -285,11 +286,14 @@ class Doors:
 
     def _find(self, path: str) -> dict[str, Route]:
         """The routes at `path`, by method. Raises NotFound."""
-        asked = tuple(path.split("/")[1:])
-        found = {route.method: route for route, pattern in self.routes if fits(pattern, asked)}
+        found = self.plain.get(path) or self._fitting(path)
         if not found:
             raise nothing_here()
         return found
+
+    def _fitting(self, path: str) -> dict[str, Route]:
+        asked = tuple(path.split("/")[1:])
+        return {route.method: route for route, pattern in self.routes if fits(pattern, asked)}
 
 
 def _largest(route: KeyRoute | SwiftRoute | OpenRoute) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -115,6 +116,7 @@ def profile_problem() -> str:
     return ""
 
 
+@lru_cache(256)
 def is_loopback(url: str) -> bool:
     host = urlsplit(url).hostname or ""
     try:
