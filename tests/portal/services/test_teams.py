@@ -3,6 +3,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
+from django.db import OperationalError, connection, transaction
 
 from portal.models.audit import AuditEntry
 from portal.models.ledger import CreditAccount
@@ -109,6 +110,27 @@ def test_it_leaves_a_lead_when_all_leads_put_each_other_out_at_once() -> None:
     left = Membership.objects.filter(team=team).count()
     assert left == 4 - outcomes.count(True) >= 1
     assert {type(outcome) for outcome in outcomes} <= {bool, Forbidden}
+
+
+@pytest.mark.cluster
+@pytest.mark.django_db(transaction=True)
+def test_it_waits_for_who_is_changing_the_team_and_then_looks_again() -> None:
+    team = a_team()
+    one, other = (leads(somebody(team=team)) for _ in range(2))
+    rows = {row.user_id: row for row in Membership.objects.filter(team=team)}
+
+    def in_haste(_: int) -> bool:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SET LOCAL lock_timeout = '300ms'")
+            return remove_member(other, rows[one.user_id])
+
+    with transaction.atomic():
+        remove_member(one, rows[other.user_id])
+        (outcome,) = all_at_once(1, in_haste)
+
+    assert isinstance(outcome, OperationalError), "it had to wait for the team"
+    with pytest.raises(Forbidden):
+        remove_member(other, rows[one.user_id])
 
 
 def test_it_lists_leads_first_and_finds_nobody_of_another_team(team: Team) -> None:
