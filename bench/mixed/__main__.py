@@ -57,8 +57,8 @@ LAST_VISITS = 330.0
 
 
 def visitors_of(portal: Portal, notes: Notes, clients: int, seed: int) -> list[Visitor]:
-    # A connection that the portal closes while it is taken up again breaks: it keeps them for 5 s.
-    limits = httpx.Limits(max_connections=4, max_keepalive_connections=2, keepalive_expiry=1)
+    # A kept connection breaks when it is taken up at the moment at which the portal gives it up.
+    limits = httpx.Limits(max_connections=4, max_keepalive_connections=0)
     made = []
     for place in range(clients):
         key, session = portal.users[place % len(portal.users)]
@@ -109,11 +109,22 @@ async def crowd(portal: Portal, notes: Notes, kinds: dict[Visit, int], clients: 
 
 async def watch(portal: Portal, ended: asyncio.Event, started: float, readings: list[Reading]) -> None:
     while not ended.is_set():
-        try:
-            await asyncio.wait_for(ended.wait(), EVERY)
-        except TimeoutError:
+        late = await lateness(ended)
+        if not ended.is_set():
+            print(f"{'':8} the clients' own loop is up to {late:.2f} s late", flush=True)
             if reading := await show(portal, started):
                 readings.append(reading)
+
+
+async def lateness(ended: asyncio.Event) -> float:
+    """For `EVERY` seconds: how long this process kept a client waiting at most. What the portal seems to take
+    may be that."""
+    most, until = 0.0, time.monotonic() + EVERY
+    while not ended.is_set() and time.monotonic() < until:
+        began = time.monotonic()
+        await asyncio.sleep(0.05)
+        most = max(most, time.monotonic() - began - 0.05)
+    return most
 
 
 async def show(portal: Portal, started: float) -> Reading | None:

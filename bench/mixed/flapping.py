@@ -14,9 +14,9 @@ from bench.mixed.portals import SHAKY, Portal
 from bench.mixed.visitor import Notes
 
 FAULTS = (
-    "rate-limit", "server-error", "bad-gateway", "unavailable", "gateway-timeout", "drop", "cut", "challenge",
-    "not-json", "empty-body",
+    "server-error", "bad-gateway", "unavailable", "gateway-timeout", "drop", "cut", "not-json", "empty-body",
 )  # fmt: skip
+TIRING = ("rate-limit", "challenge")
 PHASES = ("submit", "late", "poll", "cancel", "session", "quota", "models", "upload", "delete")
 APIS = ("agent", "sonar", "web")
 STANDINGS = ("blocked", "challenged", "forbidden", "rejected", "active")
@@ -44,7 +44,8 @@ class Flapping:
                 self.told[await act()] += 1
 
     async def fail_next(self) -> str:
-        fault, phase, api = (self.chance.choice(words) for words in (FAULTS, PHASES, APIS))
+        faults = TIRING if self.chance.random() < 0.05 else FAULTS
+        fault, phase, api = (self.chance.choice(words) for words in (faults, PHASES, APIS))
         order = {"fault": fault, "phase": phase, "api": api, "times": self.chance.randint(1, 4)}
         await self._order("settings", {"fail_next": order})
         return "faults"

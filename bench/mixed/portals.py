@@ -28,9 +28,9 @@ SHARED = {
     "CHAT_SILENCE_SECONDS": "8",
     "CHAT_WAIT_SECONDS": "10",
 }
-# The first four never falter, so that something is always answered.
+# The steady ones do not falter by themselves, so that something is always answered.
 SESSIONS = (
-    "max-steady-a", "max-steady-b", "pro-steady-c", "pro-steady-d",
+    *(f"max-steady-{number}" for number in range(8)), *(f"pro-steady-{number}" for number in range(8)),
     "max-flaky-e", "pro-flaky-f", "max-rotating-restless-g", "pro-rotating3-restless-h",
     "max-shaky-i", "pro-shaky-j", "pro-slots3-k", "free-shaky-l",
 )  # fmt: skip

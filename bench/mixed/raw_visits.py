@@ -19,9 +19,9 @@ SMALL_BUFFER = 4096
 JSON = "Content-Type: application/json"
 FORM = "Content-Type: multipart/form-data; boundary=x"
 HEAD_PATIENCE = 40.0
-"""Seconds: for a head the portal waits 20, for a body 60, for a reader 60."""
+"""Seconds: for a head the portal waits 20, for a body 60, for a reader 50 once the answer has begun."""
 BODY_PATIENCE = 90.0
-READER_PATIENCE = 100.0
+READER_PATIENCE = 240.0
 
 
 def head(visitor: Visitor, path: str, size: int) -> bytes:
@@ -59,6 +59,8 @@ async def slow_reader(visitor: Visitor) -> str:
             came = (came + await loop.sock_recv(one, 2048))[-4096:]
             if b"HTTP/1.1 5" in came or b"HTTP/1.1 4" in came:
                 return "refused"
+            if b'"error"' in came:
+                return "late"
             await asyncio.sleep(0.25)
         if visitor.chance.random() < 0.3:
             return "left"

@@ -25,14 +25,15 @@ CALM = (
     "terminal-kib=300", "shape=patches", "shape=workflow", "marks-range",
 )  # fmt: skip
 TROUBLED = (
-    "idle-stream=3", "idle-stream=0", "cut-stream=5", "cut-stream=0",
-    "end-stream=3", "error-stream=4", "rate-limit=1", "challenge=1",
-    "challenge-ok=1", "server-error=2", "bad-gateway", "edge-error=1",
-    "unavailable=3", "drop=2", "drop", "cut=1", "empty-body=1",
-    "not-json=1", "upsell", "authwall", "error-frame",
-    "error-code", "failed", "no-end", "no-completed",
-    "retract", "empty", "broken-json", "endless-line",
-    "unauthorized=1", "forbidden=1", "gateway-timeout=6",
+    "idle-stream=3", "idle-stream=0", "cut-stream=5", "cut-stream=0", "end-stream=3", "error-stream=4",
+    "server-error=2", "bad-gateway", "edge-error=1", "unavailable=3", "drop=2", "drop", "cut=1",
+    "empty-body=1", "not-json=1", "error-frame", "failed", "no-end", "no-completed", "retract", "empty",
+    "broken-json", "endless-line", "gateway-timeout=6",
+)  # fmt: skip
+# After these an account rests.
+TIRING = (
+    "rate-limit=1", "challenge=1", "challenge-ok=1", "upsell", "authwall", "error-code", "unauthorized=1",
+    "forbidden=1",
 )  # fmt: skip
 LONG = ("duration=25", "duration=25 huge=60")
 SILENT = ("slow=20", "first-frame=20", "duration=25 first-frame=10")
@@ -99,7 +100,8 @@ class Visitor:
         return tag, " ".join([f"Why do tides turn, {tag}?", *asked])
 
     def trouble(self) -> tuple[str, ...]:
-        return TROUBLED if self.chance.random() < 0.3 else CALM
+        (kind,) = self.chance.choices((CALM, TROUBLED, TIRING), (74, 24, 2))
+        return kind
 
     def leave(self, tag: str) -> None:
         self.notes.left[tag] = self.kind, time.time()

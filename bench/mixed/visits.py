@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from contextlib import aclosing
 from typing import Any
 from uuid import uuid4
@@ -14,6 +15,7 @@ CHAT = "/v1/chat/completions"
 ENDS = ("response.completed", "response.failed", "response.incomplete", "response.cancelled")
 OVER = ("completed", "failed", "incomplete", "cancelled")
 MCP = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
+TOO_LATE = re.compile(rb"already terminal|cannot be cancelled")
 FILE_BYTES = 300_000
 
 
@@ -87,7 +89,7 @@ async def background(visitor: Visitor) -> str:
     visitor.notes.promised.add(made["id"])
     if visitor.chance.random() < 0.3:
         await asyncio.sleep(visitor.chance.uniform(0, 2))
-        await visitor.send("POST", f"/v1/responses/{made['id']}/cancel")
+        await _cancel(visitor, f"/v1/responses/{made['id']}/cancel")
     return await _poll(visitor, f"/v1/responses/{made['id']}")
 
 
@@ -184,7 +186,7 @@ async def research(visitor: Visitor) -> str:
 
 async def _cancel(visitor: Visitor, path: str) -> None:
     answer = await visitor.client.post(path)
-    if answer.status_code != 400 or b"already terminal" not in answer.content:
+    if answer.status_code != 400 or not TOO_LATE.search(answer.content):
         visitor.judge(answer, answer.content)
 
 
