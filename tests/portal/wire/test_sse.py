@@ -105,8 +105,11 @@ def test_it_gives_up_on_a_record_without_an_end(beginning: bytes) -> None:
 def test_it_takes_the_largest_frames_of_the_upstream() -> None:
     """The last frame of a deep research has 0.6 MB and more (perplexity-web §5)."""
     frame = b"x" * (4 * 1024 * 1024)
+    stream, decoder = b"data: " + frame + b"\n\n", SseDecoder()
 
-    assert [record.data for record in SseDecoder().feed(b"data: " + frame + b"\n\n")] == [frame]
+    pieces = (stream[start : start + 65_536] for start in range(0, len(stream), 65_536))
+
+    assert [record.data for piece in pieces for record in decoder.feed(piece)] == [frame]
 
 
 def test_it_counts_the_lines_of_an_open_record_too() -> None:
