@@ -90,6 +90,11 @@ def attached_to(key: UUID) -> tuple[Enclosure, ...]:
     )
 
 
+def names_attached(key: UUID) -> list[str]:
+    """For people, in order."""
+    return list(ResearchAttachment.objects.filter(key=key).values_list("name", flat=True))
+
+
 def read_attached(enclosure: Enclosure) -> bytes:
     """The bytes of one that is kept. Raises BadRequest when they are gone."""
     content = b"" if enclosure.file_id is None else b"".join(read_file(enclosure.file_id))

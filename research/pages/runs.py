@@ -15,6 +15,7 @@ from django.views.decorators.http import require_POST, require_safe
 from portal.pages.base import page, principal
 from portal.wire.errors import BadRequest
 from portal.wire.ids import parse_response_id
+from proxy.services.deep_attachments import names_attached
 from research.models.runs import Run
 from research.pages.events import lines_of
 from research.pages.shown import LONG_QUESTION, cost_of, gauge_of, report_of, tab_title
@@ -86,6 +87,7 @@ def _of_run(run: Run, after: int = 0) -> dict[str, Any]:
         "cost": cost_of(run),
         "took": (run.completed_at - run.created_at).total_seconds() if run.completed_at else None,
         "is_long": len(run.question) > LONG_QUESTION,
+        "attached": names_attached(run.upstream_key) if run.options.get("attachments") else [],
     }
 
 

@@ -48,6 +48,7 @@ def test_it_attaches_them_to_the_run(client: Client) -> None:
     ]
     assert rows[0].file_id is not None
     assert b"".join(read_file(rows[0].file_id)) == PNG
+    assert "moon.png, a.txt" in client.get(answer.headers["Location"]).text
 
 
 def test_it_asks_the_same_form_with_the_same_files_once(client: Client) -> None:
