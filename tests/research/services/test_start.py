@@ -206,7 +206,8 @@ def test_it_says_from_the_start_whether_the_answer_will_be_simulated(
 def test_it_starts_a_run_with_few_statements(
     who: Principal, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
-    """Presets, history, key, two limits, account, twice the ledger, run, event, audit, and one spare."""
+    """Presets, history, key, two limits, account, twice the ledger, the chats under this key, run, event,
+    audit, and one spare."""
     expects_sandbox()  # which a process asks once in a while
-    with django_assert_max_num_queries(13):
+    with django_assert_max_num_queries(14):
         ask(who, idempotency_key="k")
