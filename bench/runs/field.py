@@ -68,6 +68,8 @@ class RunField(Field):
         """Its one web process, with key check, reservation and ledger as in earnest."""
         port = free_port()
         url = f"http://127.0.0.1:{port}"
+        # By itself, since it may take longer than a server is waited for.
+        self.manage("migrate", "--verbosity", "0")
         up = [sys.executable, "manage.py", "up", "--role", "web"]
         pid = self._start(
             TESTED_CORE, up, "portal", url, alive="/health/live", PORT=str(port), **self.settings
