@@ -12,20 +12,26 @@ import httpx
 import psycopg
 import pytest
 import redis
-from psycopg.types.json import Jsonb
 
-from tests.crash.test_crash_points import (
+from tests.crash.points import (
     AT_THE_DOOR,
-    IN_A_STOP,
-    IN_THE_WORKER,
+    DEATHS,
     LEASE,
     POLL,
+    PRESET_OF,
+    SET_PRESETS,
+    STOPS,
     WHILE_SENDING,
+    add_session,
+    armed,
+    asking,
     cancel,
-    race,
+    dying_at,
     start,
-    wait_until_submitted,
+    upstream_portal,
+    wait_until_running,
 )
+from tests.crash.test_crash_points import race
 from tests.crash.verdict import Books, check_upstream
 from tests.migrated import new_database
 from tests.running_server import Role, RunningServer
@@ -37,15 +43,22 @@ pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 AT_ONCE = 4
 """Runs started together, so that the doomed worker of two gets some."""
 MOST_WAVES = 10
-PRESET_OF = {"agent": "2m", "sonar": "5m"}
-"""One cluster asks both: the depth of a question says whom."""
 
 
 class Cluster:
     def __init__(
-        self, folder: Path, sandbox: SandboxServer, database_url: str, valkey: Valkey, lease: str = LEASE
+        self,
+        folder: Path,
+        sandbox: SandboxServer,
+        database_url: str,
+        valkey: Valkey,
+        lease: str = LEASE,
+        **more: str,
     ) -> None:
         self.lease = lease
+        self.more = more
+        self.upstream: Books | None = None
+        """Of the portal that `responses` asks."""
         self.folder = folder
         self.sandbox = sandbox
         self.valkey = valkey
@@ -58,7 +71,7 @@ class Cluster:
         self.deaths_while_sending = 0
 
     def _process(self, role: Role, name: str) -> RunningServer:
-        return RunningServer(
+        server = RunningServer(
             self.folder / name,
             mode="cluster",
             role=role,
@@ -72,6 +85,8 @@ class Cluster:
             RESEARCH_POLL_SECONDS=POLL,
             RESEARCH_LEASE_SECONDS=self.lease,
         )
+        server.environment |= {**armed(server.folder), **self.more}
+        return server
 
     @property
     def all(self) -> list[RunningServer]:
@@ -95,7 +110,14 @@ class Cluster:
         rows = self.books.wait_for_the_end(self.expected, 60)
         self.books.check_money(rows)
         self.books.check_events()
-        check_upstream(rows, self.sandbox.counts(), deaths_while_sending=self.deaths_while_sending)
+        self.books.check_places()
+        passed_on = [row.question for row in self.upstream.runs()] if self.upstream else []
+        check_upstream(
+            rows,
+            self.sandbox.counts(),
+            deaths_while_sending=self.deaths_while_sending,
+            passed_on=passed_on,
+        )
         checked = self.web.manage("ledger_check")
         assert checked.returncode == 0, checked.stderr
 
@@ -118,10 +140,8 @@ def valkey() -> Iterator[Valkey]:
 def database_url() -> Iterator[str]:
     with new_database() as url:
         with psycopg.connect(url) as database:
-            for backend, preset in PRESET_OF.items():
-                database.execute(
-                    "UPDATE research_preset SET backends = %s WHERE name = %s", [Jsonb([backend]), preset]
-                )
+            for statement in SET_PRESETS:
+                database.execute(statement.encode())
         yield url
 
 
@@ -129,13 +149,17 @@ def database_url() -> Iterator[str]:
 def lasting_cluster(
     tmp_path_factory: pytest.TempPathFactory, sandbox: SandboxServer, database_url: str, valkey: Valkey
 ) -> Iterator[Cluster]:
-    cluster = Cluster(tmp_path_factory.mktemp("cluster"), sandbox, database_url, valkey)
-    try:
-        cluster.start()
-        cluster.web.manage("grant_credits", "admin@localhost", "1000")
-        yield cluster
-    finally:
-        cluster.close()
+    with upstream_portal(tmp_path_factory.mktemp("upstream")) as upstream:
+        folder = tmp_path_factory.mktemp("cluster")
+        cluster = Cluster(folder, sandbox, database_url, valkey, **asking(sandbox, upstream))
+        cluster.upstream = Books(upstream.folder / "data" / "sonde.sqlite3")
+        try:
+            cluster.start()
+            cluster.web.manage("grant_credits", "admin@localhost", "2000")
+            add_session(cluster.web, sandbox.token)
+            yield cluster
+        finally:
+            cluster.close()
 
 
 @pytest.fixture
@@ -149,57 +173,52 @@ def cluster(lasting_cluster: Cluster) -> Cluster:
 @pytest.mark.parametrize("point", AT_THE_DOOR)
 def test_it_makes_one_run_of_a_start_that_died_at_the_door(cluster: Cluster, point: str) -> None:
     web, question, key = cluster.web, f"Tides at {point}?", f"key {point}"
-    web.restart(SONDE_CRASH_AT=point)
-    with pytest.raises(httpx.TransportError):
+    with dying_at(web, point), pytest.raises(httpx.TransportError):
         start(web, question, key)
-    assert web.wait() == -signal.SIGKILL
     cluster.start()
     cluster.expected += 1
     assert start(web, question, key).status_code == 200
     cluster.judge()
 
 
-@pytest.mark.parametrize("backend", PRESET_OF)
-@pytest.mark.parametrize("point", IN_THE_WORKER)
-def test_it_finishes_once_and_charges_once_what_a_worker_died_on(
-    cluster: Cluster, point: str, backend: str
+@pytest.mark.parametrize(("backend", "point"), DEATHS)
+def test_it_ends_once_and_charges_once_what_a_worker_died_on(
+    cluster: Cluster, backend: str, point: str
 ) -> None:
     """Start runs until one of the two workers dies at `point`; then all of them must end right."""
-    doomed, preset = cluster.workers[0], PRESET_OF[backend]
-    doomed.restart(SONDE_CRASH_AT=point)
-    waves = 0
-    while not doomed.has_ended(seconds=3 if waves else 0):
-        # The other worker may have been quicker with all of a wave.
-        assert waves < MOST_WAVES, "the doomed worker never got there"
-        questions = [f"Tides at {point}, {backend}? {waves} {n}" for n in range(AT_ONCE)]
-        with ThreadPoolExecutor(AT_ONCE) as threads:
-            answers = list(threads.map(lambda asked: start(cluster.web, asked, asked, preset), questions))
-        assert {answer.status_code for answer in answers} == {200}
-        cluster.expected += AT_ONCE
-        waves += 1
+    doomed, preset, waves = cluster.workers[0], PRESET_OF[backend], 0
+    with dying_at(doomed, point):
+        while not doomed.has_ended(seconds=3 if waves else 0):
+            # The other worker may have been quicker with all of a wave.
+            assert waves < MOST_WAVES, "the doomed worker never got there"
+            questions = [f"Tides at {point}, {backend}? {waves} {n}" for n in range(AT_ONCE)]
+            with ThreadPoolExecutor(AT_ONCE) as threads:
+                answers = list(threads.map(lambda asked: start(cluster.web, asked, asked, preset), questions))
+            assert {answer.status_code for answer in answers} == {200}
+            cluster.expected += AT_ONCE
+            waves += 1
     # Whatever its eight threads were doing when one of them died is open as well.
     cluster.deaths_while_sending += AT_ONCE * waves if point in WHILE_SENDING else AT_ONCE
-    assert doomed.wait() == -signal.SIGKILL
     cluster.judge()
     asked = [row for row in cluster.books.runs() if f"{point}, {backend}?" in row.question]
     assert {row.backend for row in asked} == {backend}
+    assert {row.state for row in asked} <= {"completed", "failed"}
 
 
-@pytest.mark.parametrize("point", IN_A_STOP)
-def test_it_ends_a_stop_that_a_death_interrupted(cluster: Cluster, point: str) -> None:
+@pytest.mark.parametrize(("backend", "point"), STOPS)
+def test_it_ends_a_stop_that_a_death_interrupted(cluster: Cluster, backend: str, point: str) -> None:
     doomed = cluster.web if point == "cancel.committed" else cluster.workers[0]
     if doomed is not cluster.web:
         cluster.workers[1].terminate()
-    doomed.restart(SONDE_CRASH_AT=point)
-    question = f"Tides at {point}? [sandbox:stuck]"
-    run_id = start(cluster.web, question, point).json()["id"]
-    wait_until_submitted(cluster.sandbox, question)
-    with contextlib.suppress(httpx.TransportError):
+    question = f"Tides at {point}, {backend}? [sandbox:stuck]"
+    run_id = start(cluster.web, question, question, PRESET_OF[backend]).json()["id"]
+    wait_until_running(cluster.books, question)
+    with dying_at(doomed, point), contextlib.suppress(httpx.TransportError):
         cancel(cluster.web, run_id)
-    assert doomed.wait() == -signal.SIGKILL
     cluster.expected += 1
     cluster.start()
     cluster.judge()
+    assert next(row.state for row in cluster.books.runs() if row.question == question) == "cancelled"
 
 
 def test_it_ends_each_of_many_races_of_stop_and_finish_once(cluster: Cluster) -> None:

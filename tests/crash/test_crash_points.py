@@ -1,4 +1,4 @@
-"""kill -9 at each crash point of STACK §4.7, in a really running portal (points 1-12).
+"""kill -9 at each crash point of STACK §4.7, in a really running portal, at every backend (points 1-12).
 
 The process that reaches the point kills itself with SIGKILL; the portal is started again, and
 the database and the upstream's counters say what became of the runs.
@@ -7,7 +7,7 @@ the database and the upstream's counters say what became of the runs.
 from __future__ import annotations
 
 import contextlib
-import signal
+import sqlite3
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,25 +16,30 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.crash.verdict import Books, check_upstream
+from tests.crash.points import (
+    AT_THE_DOOR,
+    DEATHS,
+    LEASE,
+    POLL,
+    PRESET_OF,
+    SET_PRESETS,
+    STOPS,
+    UNKNOWN,
+    WHILE_SENDING,
+    add_session,
+    armed,
+    asking,
+    cancel,
+    dying_at,
+    start,
+    upstream_portal,
+    wait_until_running,
+)
+from tests.crash.verdict import Books, Row, check_upstream
 from tests.running_server import RunningServer
 from tests.sandbox_server import SandboxServer
 
-pytestmark = pytest.mark.slow
-
-AT_THE_DOOR = ("start.before_commit", "start.committed", "start.rung")
-IN_THE_WORKER = (
-    "submit.leased",
-    "submit.before_send",
-    "submit.accepted",
-    "poll.answered",
-    "finish.received",
-    "finish.inside",
-    "finish.committed",
-)
-IN_A_STOP = ("cancel.committed", "stop.answered")
-WHILE_SENDING = {"submit.before_send", "submit.accepted"}
-POLL, LEASE = "0.2", "3"
+pytestmark = [pytest.mark.slow, pytest.mark.embedded]
 
 
 @pytest.fixture(scope="module")
@@ -43,24 +48,16 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxServer]
         yield server
 
 
-def start(server: RunningServer, question: str, key: str, preset: str = "2m") -> httpx.Response:
-    return httpx.post(
-        f"{server.url}/v1/agent",
-        json={"input": question, "preset": preset, "idempotency_key": key},
-        headers={"Authorization": f"Bearer {server.api_key}"},
-        timeout=30,
-    )
-
-
-def cancel(server: RunningServer, run_id: str) -> httpx.Response:
-    headers = {"Authorization": f"Bearer {server.api_key}"}
-    return httpx.post(f"{server.url}/v1/agent/{run_id}/cancel", headers=headers, timeout=30)
+@pytest.fixture(scope="module")
+def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    with upstream_portal(tmp_path_factory.mktemp("upstream")) as server:
+        yield server
 
 
 class Portal:
     """One embedded portal that is killed and started again, over and over, on one folder."""
 
-    def __init__(self, folder: Path, sandbox: SandboxServer, backend: str) -> None:
+    def __init__(self, folder: Path, sandbox: SandboxServer, backend: str, **more: str) -> None:
         self.sandbox = sandbox
         self.server = RunningServer(
             folder,
@@ -71,6 +68,9 @@ class Portal:
             RESEARCH_POLL_SECONDS=POLL,
             RESEARCH_LEASE_SECONDS=LEASE,
         )
+        self.server.environment |= more
+        self.upstream: Books | None = None
+        """Of the portal that `responses` asks."""
         self.books = Books(folder / "data" / "sonde.sqlite3")
         self.expected = 0
         self.deaths_while_sending = 0
@@ -79,97 +79,100 @@ class Portal:
         rows = self.books.wait_for_the_end(self.expected, 40)
         self.books.check_money(rows)
         self.books.check_events()
-        check_upstream(rows, self.sandbox.counts(), deaths_while_sending=self.deaths_while_sending)
+        self.books.check_places()
+        passed_on = [row.question for row in self.upstream.runs()] if self.upstream else []
+        check_upstream(
+            rows,
+            self.sandbox.counts(),
+            deaths_while_sending=self.deaths_while_sending,
+            passed_on=passed_on,
+        )
         assert self.server.manage("ledger_check").returncode == 0
 
+    def run(self, question: str) -> Row:
+        return next(row for row in self.books.runs() if row.question == question)
 
-@pytest.fixture(scope="module", params=["agent", "sonar"])
+
+@pytest.fixture(scope="module")
 def lasting_portal(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, sandbox: SandboxServer
+    tmp_path_factory: pytest.TempPathFactory, sandbox: SandboxServer, upstream: RunningServer
 ) -> Iterator[Portal]:
-    portal = Portal(tmp_path_factory.mktemp("portal"), sandbox, request.param)
+    folder = tmp_path_factory.mktemp("portal")
+    portal = Portal(folder, sandbox, "agent", **armed(folder), **asking(sandbox, upstream))
+    portal.upstream = Books(upstream.folder / "data" / "sonde.sqlite3")
     with portal.server as server:
-        server.terminate()
+        server.manage("grant_credits", "admin@localhost", "1000")
+        add_session(server, sandbox.token)
+        with contextlib.closing(sqlite3.connect(folder / "data" / "sonde.sqlite3", timeout=20)) as database:
+            for statement in SET_PRESETS:
+                database.execute(statement)
+            database.commit()
         yield portal
 
 
 @pytest.fixture
-def portal(lasting_portal: Portal) -> Iterator[Portal]:
+def portal(lasting_portal: Portal) -> Portal:
     """The same folder for every point, so that the books of all of them must balance."""
+    if lasting_portal.server.process is None:
+        lasting_portal.server.start()
     lasting_portal.expected = len(lasting_portal.books.runs())
-    yield lasting_portal
-    lasting_portal.server.close()
+    return lasting_portal
 
 
-@pytest.mark.embedded
 @pytest.mark.parametrize("point", AT_THE_DOOR)
 def test_it_makes_one_run_of_a_start_that_died_at_the_door(portal: Portal, point: str) -> None:
     server, question, key = portal.server, f"Tides at {point}?", f"key {point}"
-    server.start(SONDE_CRASH_AT=point)
-    with pytest.raises(httpx.TransportError):
+    with dying_at(server, point), pytest.raises(httpx.TransportError):
         start(server, question, key)
-    assert server.wait() == -signal.SIGKILL
     server.start()
     portal.expected += 1
     assert start(server, question, key).status_code == 200
     portal.judge()
 
 
-@pytest.mark.embedded
-@pytest.mark.parametrize("point", IN_THE_WORKER)
-def test_it_finishes_once_and_charges_once_what_a_worker_died_on(portal: Portal, point: str) -> None:
-    server = portal.server
-    server.start(SONDE_CRASH_AT=point)
+@pytest.mark.parametrize(("backend", "point"), DEATHS)
+def test_it_ends_once_and_charges_once_what_a_worker_died_on(
+    portal: Portal, backend: str, point: str
+) -> None:
+    question = f"Tides at {point}, {backend}?"
     # The worker may be quicker than the answer.
-    with contextlib.suppress(httpx.TransportError):
-        start(server, f"Tides at {point}?", f"key {point}")
-    assert server.wait() == -signal.SIGKILL
+    with dying_at(portal.server, point), contextlib.suppress(httpx.TransportError):
+        start(portal.server, question, question, PRESET_OF[backend])
     portal.expected += 1
     portal.deaths_while_sending += point in WHILE_SENDING
-    server.start()
+    portal.server.start()
     portal.judge()
-    assert {row.state for row in portal.books.runs()} == {"completed"}
+    run, notes = portal.run(question), "".join(portal.run(question).notes)
+    is_unknown = (backend, point) in UNKNOWN
+    assert (run.backend.split("-")[0], run.state) == (backend, "failed" if is_unknown else "completed")
+    assert ("credits were returned" in notes) is is_unknown
+    assert ("was found there" in notes) is (backend == "web" and point in ("web.taken", "submit.accepted"))
 
 
-@pytest.mark.embedded
-@pytest.mark.parametrize("point", IN_A_STOP)
-def test_it_ends_a_stop_that_a_death_interrupted(tmp_path: Path, sandbox: SandboxServer, point: str) -> None:
-    portal = Portal(tmp_path, sandbox, "agent")
-    with portal.server as server:
-        server.terminate()
-        server.start(SONDE_CRASH_AT=point)
-        question = f"Tides at {point}? [sandbox:stuck]"
-        run_id = start(server, question, "key").json()["id"]
-        wait_until_submitted(sandbox, question)
-        with contextlib.suppress(httpx.TransportError):
-            cancel(server, run_id)
-        assert server.wait() == -signal.SIGKILL
-        portal.expected = 1
-        server.start()
-        portal.judge()
-        assert [row.state for row in portal.books.runs()] == ["cancelled"]
+@pytest.mark.parametrize(("backend", "point"), STOPS)
+def test_it_ends_a_stop_that_a_death_interrupted(portal: Portal, backend: str, point: str) -> None:
+    question = f"Tides at {point}, {backend}? [sandbox:stuck]"
+    run_id = start(portal.server, question, question, PRESET_OF[backend]).json()["id"]
+    wait_until_running(portal.books, question)
+    with dying_at(portal.server, point), contextlib.suppress(httpx.TransportError):
+        cancel(portal.server, run_id)
+    portal.expected += 1
+    portal.server.start()
+    portal.judge()
+    assert portal.run(question).state == "cancelled"
+    if backend == "web":
+        entries = [one for one in portal.sandbox.web_entries() if one["question"] == question]
+        assert [one["stopped_at"] is None for one in entries] == [False]
 
 
-def wait_until_submitted(sandbox: SandboxServer, question: str) -> None:
-    """Until the portal has recorded it, too: a poll shows that."""
-    until = time.monotonic() + 30
-    while not any(job["polls"] for job in sandbox.jobs() if job["question"] == question):
-        assert time.monotonic() < until, "never submitted"
-        time.sleep(0.1)
-
-
-@pytest.mark.embedded
-def test_it_ends_each_of_many_races_of_stop_and_finish_once(tmp_path: Path, sandbox: SandboxServer) -> None:
+def test_it_ends_each_of_many_races_of_stop_and_finish_once(portal: Portal) -> None:
     """Point 12, with the real worker: stops that arrive around the moment of completion."""
-    portal = Portal(tmp_path, sandbox, "agent")
-    with portal.server as server:
-        server.manage("grant_credits", "admin@localhost", "1000")
-        with ThreadPoolExecutor(8) as threads:
-            list(threads.map(lambda n: race(server, n), range(200)))
-        portal.expected = 200
-        portal.judge()
-        states = [row.state for row in portal.books.runs()]
-        assert {"completed", "cancelled"} == set(states)
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda n: race(portal.server, n), range(200)))
+    portal.expected += 200
+    portal.judge()
+    raced = [row.state for row in portal.books.runs() if "Tides number" in row.question]
+    assert {"completed", "cancelled"} == set(raced)
 
 
 def race(server: RunningServer, number: int) -> None:

@@ -21,8 +21,9 @@ import httpx
 import pytest
 import redis
 
+from tests.crash.points import start
 from tests.crash.test_cluster import Cluster
-from tests.crash.test_crash_points import Portal, start
+from tests.crash.test_crash_points import Portal
 from tests.running_server import RunningServer
 from tests.sandbox_server import SandboxServer
 from tests.services import Postgres, Valkey

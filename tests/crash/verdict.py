@@ -95,6 +95,11 @@ class Books:
         (negative,) = self.read("SELECT COUNT(*) FROM portal_creditaccount WHERE allowance < 0 OR own < 0")[0]
         assert negative == 0
 
+    def check_places(self) -> None:
+        """No account's place is held for a research that has ended."""
+        held = self.read("SELECT COUNT(*) FROM proxy_deepresearch WHERE held_until IS NOT NULL")
+        assert held == [(0,)]
+
     def check_events(self) -> None:
         gaps = self.read(
             "SELECT run_id FROM research_runevent GROUP BY run_id"
@@ -103,8 +108,13 @@ class Books:
         assert gaps == []
 
 
-def check_upstream(rows: Sequence[Row], counts: Counts, *, deaths_while_sending: int) -> None:
-    """One job per key; never more submissions than runs, but for what a death may add, told in its run."""
+def check_upstream(
+    rows: Sequence[Row], counts: Counts, *, deaths_while_sending: int, passed_on: Sequence[str] = ()
+) -> None:
+    """One job per key; never more submissions than runs, but for what a death may add, told in its run.
+
+    `passed_on` are the questions of the runs that another portal has made for `responses`.
+    """
     resent = 0
     for row in rows:
         keys = {
@@ -112,6 +122,10 @@ def check_upstream(rows: Sequence[Row], counts: Counts, *, deaths_while_sending:
         }
         if row.backend.startswith("sonar"):
             assert keys[row.upstream_key].accepted <= 1, row
+            continue
+        if row.backend in ("web", "responses"):
+            made = counts.web_entries(row.question) if row.backend == "web" else passed_on.count(row.question)
+            assert made <= 1, row
             continue
         seen = counts.agent_submissions(row.question)
         told = any("sent once more" in note for note in row.notes)
