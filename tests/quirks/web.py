@@ -318,7 +318,7 @@ MODELS = (
         "web 7: which discovery calls dead", "",
         "proxy/protocol/discovery.py::probe_result", "(FaultKind.REJECTED, FaultKind.EMPTY)",
         "(FaultKind.EMPTY,)",
-        "proxy/protocol/test_models.py::test_it_reads_a_probe",
+        "proxy/protocol/test_discovery.py::test_it_reads_a_probe",
     ),
     Quirk(
         "web 7: another model answers", "substitute",
