@@ -9,7 +9,7 @@ from allauth.account.decorators import secure_admin_login
 from allauth.account.models import EmailAddress
 from django import forms
 from django.conf import settings
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.auth.models import Group
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -20,7 +20,8 @@ from portal.models.ledger import CreditAccount
 from portal.models.teams import Invitation, Membership, Team
 from portal.models.users import User
 from portal.services.credits import grant_to_team, grant_to_user
-from portal.services.invitations import create_invitation
+from portal.services.errors import Invalid
+from portal.services.invitations import check_room, create_invitation
 from portal.services.ledger import balance_in
 from portal.services.users import create_user, new_password, reset_password, set_active, set_admin
 from portal.wire.amounts import plain
@@ -193,11 +194,14 @@ class TeamAdmin(PortalAdmin):
         return None
 
     @admin.action(description="Invite somebody: a link, shown once")
-    def invite(self, request: HttpRequest, teams: QuerySet[Team]) -> HttpResponse:
-        made = [(team, create_invitation(who(request), team)[1]) for team in teams]
-        return self.show_once(
-            request, "Invitations", [Secret(str(team), link(token)) for team, token in made]
-        )
+    def invite(self, request: HttpRequest, teams: QuerySet[Team]) -> HttpResponse | None:
+        made: list[Secret] = []
+        for team in teams:
+            try:
+                made.append(Secret(str(team), link(create_invitation(who(request), team)[1])))
+            except Invalid as problem:
+                self.message_user(request, f"{team}: {problem}", messages.WARNING)
+        return self.show_once(request, "Invitations", made) if made else None
 
 
 class NewMembershipForm(forms.ModelForm):  # type: ignore[type-arg]  # generic only in the stubs
@@ -261,9 +265,17 @@ class NewInvitationForm(forms.ModelForm):  # type: ignore[type-arg]  # generic o
 
     def clean_email(self) -> str:
         email = str(self.cleaned_data["email"]).lower()
-        if email and User.objects.filter(email=email).exists():
-            raise forms.ValidationError("This is a user already.")
+        if email and Membership.objects.filter(user__email=email).exists():
+            raise forms.ValidationError("They are in a team already.")
         return email
+
+    def clean_team(self) -> Team:
+        team: Team = self.cleaned_data["team"]
+        try:
+            check_room(team)
+        except Invalid as problem:
+            raise forms.ValidationError(str(problem).capitalize()) from None
+        return team
 
 
 def link(token: str) -> str:

@@ -34,8 +34,7 @@ def create_invitation(
     team nor is an admin, and Invalid.
     """
     hold(who, team)
-    if invitations_to(team).count() >= MOST_WAITING:
-        raise Invalid(f"{MOST_WAITING} invitations are waiting: take one back first")
+    check_room(team)
     token = secrets.token_urlsafe(32)
     invitation = Invitation.objects.create(
         email=_free_email(email) if email.strip() else "",
@@ -47,6 +46,12 @@ def create_invitation(
     )
     audit.record(who, "invitation.created", f"invitation:{invitation.pk}", team=team.name, role=role)
     return invitation, token
+
+
+def check_room(team: Team) -> None:
+    """Raises Invalid when as many wait as may."""
+    if invitations_to(team).count() >= MOST_WAITING:
+        raise Invalid(f"{MOST_WAITING} invitations are waiting: take one back first")
 
 
 @transaction.atomic

@@ -13,9 +13,10 @@ from portal.models.audit import AuditEntry
 from portal.models.ledger import CreditAccount, Plan
 from portal.models.teams import Invitation, Membership, Team
 from portal.models.users import User
-from portal.services.invitations import find_invitation
+from portal.services.invitations import MOST_WAITING, create_invitation, find_invitation
 from portal.services.keys import authenticate_key, create_key
 from portal.services.ledger import balance_of
+from portal.services.principal import principal_of
 from portal.wire.errors import Forbidden
 from tests.portal.admin.site import Site, told
 from tests.portal.people import a_team, somebody
@@ -186,10 +187,22 @@ def test_it_invites_with_a_link_that_is_shown_once(site: Site, by: str) -> None:
     assert audited(site, "invitation.created")
 
 
+@pytest.mark.parametrize("by", ["action", "form"])
+def test_it_says_when_too_many_invitations_wait(site: Site, by: str) -> None:
+    team = a_team()
+    for _ in range(MOST_WAITING):
+        create_invitation(principal_of(site.admin), team)
+
+    answer = site.act("invite", team) if by == "action" else site.add(Invitation, team=team.pk, role="lead")
+
+    assert "50 invitations are waiting: take one back first" in answer.text
+    assert Invitation.objects.count() == MOST_WAITING
+
+
 def test_it_invites_nobody_who_is_here_already(site: Site) -> None:
     answer = site.add(Invitation, team=a_team().pk, role="member", email=somebody().email)
 
-    assert "a user already" in answer.text
+    assert "They are in a team already." in answer.text
 
 
 def test_it_takes_an_invitation_back(site: Site) -> None:
