@@ -10,6 +10,7 @@ import pytest
 
 from tests.mcp.clients import Keys
 from tests.running_server import RunningServer
+from tests.sandbox_server import SandboxServer
 
 
 @pytest.fixture(scope="session")
@@ -17,6 +18,20 @@ def portal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     folder: Path = tmp_path_factory.mktemp("portal")
     with RunningServer(folder, SANDBOX_SECONDS="0.5", RESEARCH_POLL_SECONDS="0.2") as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def perplexity(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxServer]:
+    """Perplexity, for what needs no portal."""
+    folder: Path = tmp_path_factory.mktemp("upstream")
+    with SandboxServer(folder / "sandbox.sqlite3", seconds=0.3) as server:
+        yield server
+
+
+@pytest.fixture
+def sandbox(perplexity: SandboxServer) -> SandboxServer:
+    perplexity.reset()
+    return perplexity
 
 
 @pytest.fixture(scope="session")

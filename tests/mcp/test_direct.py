@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from threading import Thread
 from typing import Any, ClassVar
 
@@ -18,19 +17,6 @@ from portal.wire.tools import ToolResult
 from tests.sandbox_server import SandboxServer
 
 pytestmark = pytest.mark.embedded
-
-
-@pytest.fixture(scope="module")
-def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxServer]:
-    folder: Path = tmp_path_factory.mktemp("sandbox")
-    with SandboxServer(folder / "sandbox.sqlite3", seconds=0.3) as server:
-        yield server
-
-
-@pytest.fixture
-def sandbox(process: SandboxServer) -> SandboxServer:
-    process.reset()
-    return process
 
 
 @pytest.fixture(autouse=True)
