@@ -16,7 +16,7 @@ from pytest_django import DjangoAssertNumQueries, Settings
 
 from portal.models.system import Credential
 from portal.services import credentials, ledger, network
-from research.backends.base import Backend, Trace
+from research.backends.base import SHARE_OF_LEASE, Backend, Trace
 from research.models.runs import Run
 from research.protocol.outcome import Fault, Finished, Order, Refused, Running, Snapshot, Stop, Submission
 from research.protocol.states import State
@@ -81,7 +81,7 @@ def test_it_begins_no_look_that_might_outlast_the_lease(
         async def poll(self, upstream_id: str) -> Snapshot:
             snapshot = await super().poll(upstream_id)
             if self.asked == 2:
-                await asyncio.sleep(2 * watch.SHARE_OF_LEASE)
+                await asyncio.sleep(2 * SHARE_OF_LEASE)
             return snapshot
 
     upstream = Slow(lambda asked: Running())
