@@ -15,6 +15,9 @@ from portal.running.signals import stop_signals
 
 GRACE_SECONDS = 5
 """What open requests and streams get after SIGTERM. They are cancelled then, which ends them in order."""
+IDLE_SECONDS = 75
+"""For which a connection is kept without a request: longer than its clients keep it, other portals (30) and
+nginx (60) among them. One that is closed under a POST loses it, and nobody knows whether it arrived."""
 BACKLOG = 2048
 LARGEST_SOCKET_MESSAGE = 64 * 1024
 ADVICE = {
@@ -81,6 +84,7 @@ def serve(listener: socket.socket, on_ready: Callable[[], None] = lambda: None) 
         proxy_headers=False,
         ws_max_size=LARGEST_SOCKET_MESSAGE,
         backlog=BACKLOG,
+        timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
     Server(config, on_ready).run(sockets=[listener])
