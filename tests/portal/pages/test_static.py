@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+
 import pytest
 from django.test import Client
 
@@ -39,3 +42,22 @@ def test_it_sends_nothing_that_the_browser_has() -> None:
     again = Client().get(SHEET, headers={"if-none-match": first["ETag"]})
 
     assert (again.status_code, again.content, again.get("Content-Type")) == (304, b"", None)
+
+
+def selectors_of(part: str) -> Iterator[str]:
+    sheet = re.sub(r"/\*.*?\*/", "", (ROOT / "static" / part).read_text(encoding="utf-8"), flags=re.DOTALL)
+    for rule in re.findall(r"([^{}]+)\{", sheet):
+        yield from map(str.strip, rule.split(","))
+
+
+def test_it_styles_no_class_by_itself_that_a_part_before_uses_to_tell_two_of_its_own_apart() -> None:
+    """As `.fresh` of a new chat once took on the look that a new key has."""
+    told_apart: set[str] = set()
+    taken = []
+    for part in re.findall(r'url\("(.+?)"\)', WHOLE.decode()):
+        selectors = list(selectors_of(part))
+        own = {name for selector in selectors for name in re.findall(r"\.[\w-]+\.([\w-]+)", selector)}
+        taken += [f"{part} {selector}" for selector in selectors if selector[1:] in told_apart - own]
+        told_apart |= own
+
+    assert taken == []
