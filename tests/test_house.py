@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from importlib.metadata import distribution, requires
 from pathlib import Path
 
@@ -35,6 +36,25 @@ def test_it_has_no_room_for_odds_and_ends() -> None:
     found = [str(path) for path in sources(*OURS) if vague.search(path.stem)]
 
     assert found == []
+
+
+def imports_of(path: Path) -> set[str]:
+    """Modules and names that a file takes from ours, those that it takes late included."""
+    taken = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            taken |= {node.module, *(f"{node.module}.{name.name}" for name in node.names)}
+        elif isinstance(node, ast.Import):
+            taken |= {name.name for name in node.names}
+    return taken
+
+
+def test_it_has_no_two_files_that_need_each_other() -> None:
+    """Not even inside of functions, where the linter of imports finds no fault with it."""
+    modules = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in sources(*OURS)}
+    needs = {name: imports_of(path) & modules.keys() - {name} for name, path in modules.items()}
+
+    TopologicalSorter(needs).prepare()  # raises CycleError, which names them
 
 
 def test_it_reads_no_clock_and_no_chance_in_the_pure_rooms() -> None:

@@ -33,7 +33,8 @@ from proxy.protocol.web_uploads import (
     read_form,
     read_stored,
 )
-from proxy.upstream.transport import Lost, Reply, Request, Unreachable, client_for
+from proxy.upstream.exchange import Lost, Reply, Request, Unreachable
+from proxy.upstream.transport import client_for
 from proxy.upstream.web import Read, Session, exchange
 
 STORE_SECONDS = 60.0

@@ -16,7 +16,7 @@ from curl_cffi import AsyncCurl, Curl, CurlECode, CurlError, CurlOpt
 from curl_cffi.curl import CURL_WRITEFUNC_PAUSE, CURLPAUSE_CONT
 from curl_cffi.requests.impersonate import resolve_latest_browser_type
 
-from proxy.upstream.transport import Lost, Reply, Request, Unreachable
+from proxy.upstream.exchange import Lost, Reply, Request, Unreachable
 
 CONNECT_SECONDS = 10
 MOST_WAITING = 1024 * 1024

@@ -8,7 +8,7 @@ from functools import cached_property
 from yarl import URL
 
 from portal.http import StreamConnectFailed, StreamError, StreamResponse, StreamSession, stream_session
-from proxy.upstream.transport import Lost, Reply, Request, Unreachable
+from proxy.upstream.exchange import Lost, Reply, Request, Unreachable
 
 CONNECT_SECONDS = 10.0
 CONNECTIONS = 4096

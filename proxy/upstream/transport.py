@@ -1,4 +1,4 @@
-"""The one seam to the web upstream's network: a request goes out, an open answer comes back.
+"""The one seam to the web upstream's network (`exchange`): which client a request goes out by.
 
 Live it is curl, which shows the TLS and HTTP/2 fingerprint of a browser (`PPLX_IMPERSONATE`); to a
 sandbox, to this machine, and with `PPLX_IMPERSONATE=off` it is the plain client. Clients belong to
@@ -9,62 +9,15 @@ workers and commands.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import ip_address
-from typing import Protocol
 from urllib.parse import urlsplit
 
 from django.conf import settings
 
+from proxy.upstream.exchange import Client
+
 OFF = "off"
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One HTTP request. `headers` hold the credentials: clients have no jar of their own."""
-
-    method: str
-    url: str
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes = b""
-
-
-class Reply(Protocol):
-    """An open answer: its head is there, its body comes. It must be closed, whatever happens."""
-
-    @property
-    def status(self) -> int: ...
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """By lower-case name; without `Set-Cookie`."""
-
-    @property
-    def set_cookies(self) -> tuple[str, ...]: ...
-
-    def chunks(self) -> AsyncGenerator[bytes, None]:
-        """The body as it comes, decoded. Raises `Lost` when the connection breaks."""
-
-    async def close(self) -> None:
-        """Close the connection, unless the body has ended. Never waits for the upstream."""
-
-
-class Client(Protocol):
-    async def open(self, request: Request) -> Reply:
-        """Send and wait for the head. Raises `Unreachable`, `Lost`; a cancelled wait closes it."""
-
-    async def close(self) -> None: ...
-
-
-class Unreachable(Exception):
-    """There was no connection: nothing was sent."""
-
-
-class Lost(Exception):
-    """The connection broke before the answer was whole."""
-
 
 # By event loop and profile. Each entry has a task that outlives its client: it closes it, and takes
 # the entry away, when the loop ends and cancels what is left.

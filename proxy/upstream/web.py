@@ -25,8 +25,9 @@ from proxy.protocol.quota import Quota, SolverFailed
 from proxy.protocol.session import Jar, SignedIn, Tier, read_session
 from proxy.protocol.verdicts import HEAD_BYTES, judge
 from proxy.protocol.web_request import Ask, AskIds
+from proxy.upstream.exchange import Lost, Reply, Request, Unreachable
 from proxy.upstream.patience import OutOfPatience, Watch, patience_for, watched
-from proxy.upstream.transport import Lost, Reply, Request, Unreachable, client_for
+from proxy.upstream.transport import client_for
 
 CALL_SECONDS = 30.0
 SOLVER_SECONDS = 25.0

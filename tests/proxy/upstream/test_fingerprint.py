@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from proxy.upstream.curl import CurlClient
-from proxy.upstream.transport import Request, Unreachable
+from proxy.upstream.exchange import Request, Unreachable
 from tests.certificates import make_certificate
 from tests.proxy.upstream.server import SocketServer
 

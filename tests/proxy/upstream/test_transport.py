@@ -11,8 +11,8 @@ from pytest_django.fixtures import Settings
 
 from proxy.upstream import transport
 from proxy.upstream.curl import MOST_WAITING, CurlClient
+from proxy.upstream.exchange import Client, Lost, Reply, Request, Unreachable
 from proxy.upstream.plain import PlainClient
-from proxy.upstream.transport import Client, Lost, Reply, Request, Unreachable
 from tests.proxy.upstream.server import HEAD, SocketServer
 from tests.sandbox_server import SandboxServer, free_port
 
