@@ -272,6 +272,11 @@ def open_pool(team: Team) -> CreditAccount:
     return CreditAccount.objects.get_or_create(team=team)[0]
 
 
+def lock_account(user_id: int) -> None:
+    """Be alone with somebody's account until the caller's transaction ends, as whoever reserves is."""
+    _lock(user_id=user_id)
+
+
 def _lock(**which: object) -> CreditAccount | None:
     rows = CreditAccount.objects.select_for_update(of=("self",), no_key=True).select_related("plan")
     return rows.filter(**which).first()

@@ -76,6 +76,9 @@ class Question:
     conversation_id: UUID | None = None
     enclosures: tuple[Enclosure, ...] = ()
     """What is attached, of the whole conversation."""
+    is_once: bool = False
+    """It comes under an idempotency key, which runs may have as well: free or not, it locks its user's
+    account, behind which each looks at the other."""
 
     @property
     def subject(self) -> str:
@@ -307,6 +310,8 @@ def _insert(question: Question, account: WebAccount | None, *, sandbox: bool) ->
     who = question.who
     account_id = account.pk if account else None
     ChatTurn(**turn_values(question, account_id, sandbox=sandbox)).save(force_insert=True)
+    if question.is_once and not question.price:
+        ledger.lock_account(who.user_id)
     ledger.reserve(who.user_id, question.subject, question.price, key_id=who.key_id)
     count_chat(who)
     audit.record(who, "chat.started", question.subject, model=question.model.id, door=question.door)

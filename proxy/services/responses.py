@@ -209,6 +209,7 @@ def _prepare(who: Principal, request: ResponsesRequest, door: str, terms: Terms)
         param="input",
         inherited=history.attached,
     )
+    question = replace(question, is_once=terms.once is not None)
     head = Head(
         response_id(question.turn_id),
         int(question.asked_at.timestamp()),

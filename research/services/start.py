@@ -18,7 +18,6 @@ from django.utils import timezone
 
 from portal.models.audit import AuditEntry
 from portal.models.keys import ApiKey
-from portal.models.ledger import CreditAccount
 from portal.models.users import User
 from portal.services import audit, ledger
 from portal.services.principal import Principal
@@ -205,8 +204,7 @@ def _terms(preset: Preset, least_budget: int) -> dict[str, Any]:
 
 def _write(who: Principal, run: Run) -> None:
     refusal = _admit(who, run)
-    # Behind the reservation, so that a chat under the same key comes before this look, or sees the run.
-    if run.idempotency_key and visible_responses(who).filter(idempotency_key=run.idempotency_key).exists():
+    if run.idempotency_key and _is_key_of_chat(who, run):
         raise reused()
     event = QUEUED
     if refusal is not None:
@@ -218,6 +216,14 @@ def _write(who: Principal, run: Run) -> None:
     audit_of(who, run).save(force_insert=True)
     if refusal is None:
         ring_when_committed()
+
+
+def _is_key_of_chat(who: Principal, run: Run) -> bool:
+    """Behind the user's account, which a chat under a key locks too: it comes before this look, or sees
+    the run."""
+    if not run.price:  # else whoever admitted it has locked that
+        ledger.lock_account(who.user_id)
+    return visible_responses(who).filter(idempotency_key=run.idempotency_key).exists()
 
 
 def audit_of(who: Principal, run: Run) -> AuditEntry:
@@ -246,7 +252,7 @@ def _too_many_in_flight(who: Principal) -> bool:
     of_user, of_key = _limits(who)
     if of_user is None and of_key is None:
         return False
-    list(CreditAccount.objects.select_for_update(no_key=True).filter(user_id=who.user_id).values_list("pk"))
+    ledger.lock_account(who.user_id)
     return (of_user is not None and live_runs(user_id=who.user_id) >= of_user) or (
         of_key is not None and live_runs(key_id=who.key_id) >= of_key
     )

@@ -8,12 +8,19 @@ import httpx
 import pytest
 
 from portal.wire.errors import Conflict
+from proxy.models.catalog import ChatModel
 from proxy.models.chats import ChatTurn
 from proxy.models.responses import ChatResponse
 from proxy.protocol.response_once import Once
 from proxy.protocol.responses import parse_responses
 from proxy.services.response_once import answer_once
 from proxy.services.responses import Queued, Terms, open_response, queue_response
+from research.api.front import ELSEWHERE
+from research.models.presets import Preset
+from research.models.runs import Door, Run
+from research.protocol.options import RunRequest
+from research.services.start import start_run
+from tests.portal.people import all_at_once
 from tests.proxy.accounts import account
 from tests.proxy.chatting import Chatter, chatter, error_of
 from tests.proxy.responding import PATH, body, replay, row_of, work
@@ -128,3 +135,27 @@ def test_the_loser_of_a_race_leaves_nothing_behind(who: Chatter, make: Any) -> N
     assert who.spent == "0 0.1"
     with pytest.raises(Conflict, match=f"{found.pk.hex}"):
         make(principal, request, Terms(once))
+
+
+def test_what_is_free_is_research_or_chat_under_one_key_as_well(who: Chatter) -> None:
+    Preset.objects.update(price=0)
+    ChatModel.objects.update(price=0)
+    principal = who.principal
+    request = parse_responses(body("Why?", background=True), default_model="gpt")
+
+    def ask_either(place: int) -> None:
+        """Two of each key: one is a chat, the other is research."""
+        key, kind = divmod(place, 2)
+        if kind:
+            start_run(principal, RunRequest("Why?", preset="2m", idempotency_key=f"k{key}"), Door.REST)
+        else:
+            queue_response(principal, request, Terms(Once(f"k{key}", "0" * 64), ELSEWHERE))
+
+    told = all_at_once(8, ask_either)
+
+    made = [
+        *Run.objects.values_list("idempotency_key", flat=True),
+        *ChatResponse.objects.values_list("idempotency_key", flat=True),
+    ]
+    assert sorted(map(str, made)) == ["k0", "k1", "k2", "k3"]
+    assert [type(one) for one in told if one is not None] == [Conflict] * 4
