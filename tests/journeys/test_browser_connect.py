@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import httpx
 from playwright.sync_api import Page, expect
 
 from tests.journeys.conftest import Person
+from tests.mcp.clients import ACCEPT, call
 from tests.mcp.test_clients import NAMES
 
 
@@ -38,6 +40,24 @@ def test_it_says_what_keeps_a_key_from_it(person: Person) -> None:
     # The browser's own words for each refusal.
     assert [words.partition(" (http")[0] for words in person.said] == SAID
     person.said.clear()
+
+
+def test_it_shows_on_an_open_page_what_an_agent_does(person: Person) -> None:
+    """The page's socket and MCP come to one address (mcp-server §6.17)."""
+    path = person.asks("Why? [sandbox:duration=60]")
+    page = person.opens("/connect")
+    with page.expect_websocket() as opened:
+        page.goto(person.server.url + path)
+    expect(page.locator(".gauge")).to_be_visible()
+    run = {"id": path.rpartition("/")[2]}
+    with opened.value.expect_event("framereceived"):
+        answer = httpx.post(
+            f"{person.server.url}/mcp",
+            json=call("tools/call", name="cancel_research", arguments=run),
+            headers={"Authorization": f"Bearer {person.server.api_key}", **ACCEPT},
+        )
+    assert '"isError":false' in answer.text
+    expect(page.locator(".run-meta .status")).to_have_text("Stopped")
 
 
 SAID = [

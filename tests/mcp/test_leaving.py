@@ -63,7 +63,7 @@ async def test_it_is_one_run_and_one_charge_from_ten_doors_of_each_kind(http: ht
 async def test_it_ends_the_wait_and_never_the_run_when_its_client_leaves(
     http: httpx.AsyncClient, is_modern: bool
 ) -> None:
-    question = "Why? [sandbox:duration=3]"
+    question = "Why? [sandbox:duration=2]"
     arguments = {"question": question, "preset": "2m", "idempotency_key": uuid4().hex}
     run = (await used(http, "start_research", **arguments))["structuredContent"]["id"]
     waits = {"name": "pplx_deep_research_check", "arguments": {"job_id": run, "wait_seconds": 40}}

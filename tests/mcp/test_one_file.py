@@ -123,7 +123,7 @@ async def test_it_serves_the_official_client_with_progress(
         StdioServerParameters(command=sys.executable, args=[str(FILE)], env=environment, cwd=tmp_path)
     )
     async with Client(streams, mode=mode) as client:
-        run = await started(client, "Why? [sandbox:duration=3]")
+        run = await started(client, "Why? [sandbox:duration=2]")
         waiting = {"job_id": run, "wait_seconds": 20}
         answer = await client.call_tool("pplx_deep_research_check", waiting, progress_callback=note)
     assert not answer.is_error
