@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -26,7 +27,7 @@ from bench.mixed import raw_visits, visits
 from bench.mixed.flapping import Flapping
 from bench.mixed.gauges import Reading, read
 from bench.mixed.portals import Portal, running_portal
-from bench.mixed.verdict import faults_of, orphans_of
+from bench.mixed.verdict import IDLE, faults_of, orphans_of
 from bench.mixed.visitor import PATIENCE, Broken, Notes, Visitor
 
 Visit = Callable[[Visitor], Awaitable[str]]
@@ -107,11 +108,16 @@ async def crowd(portal: Portal, notes: Notes, kinds: dict[Visit, int], clients: 
         notes.wrong("visits that never end")
 
 
-async def watch(portal: Portal, ended: asyncio.Event, started: float, readings: list[Reading]) -> None:
+async def watch(
+    portal: Portal, notes: Notes, ended: asyncio.Event, started: float, readings: list[Reading]
+) -> None:
     while not ended.is_set():
-        late = await lateness(ended)
+        clients, upstream = await asyncio.gather(lateness(ended), upstream_lateness(portal, ended))
+        notes.lateness = max(notes.lateness, clients + upstream)
         if not ended.is_set():
-            print(f"{'':8} the clients' own loop is up to {late:.2f} s late", flush=True)
+            print(
+                f"{'':8} late: the clients up to {clients:.2f} s, the upstream {upstream:.2f} s", flush=True
+            )
             if reading := await show(portal, started):
                 readings.append(reading)
 
@@ -124,6 +130,18 @@ async def lateness(ended: asyncio.Event) -> float:
         began = time.monotonic()
         await asyncio.sleep(0.05)
         most = max(most, time.monotonic() - began - 0.05)
+    return most
+
+
+async def upstream_lateness(portal: Portal, ended: asyncio.Event) -> float:
+    """The same of the sandbox, which makes megabytes of answers on its one loop."""
+    most, until = 0.0, time.monotonic() + EVERY
+    while not ended.is_set() and time.monotonic() < until:
+        began = time.monotonic()
+        with suppress(OSError):  # it may be dead at the moment
+            await asyncio.to_thread(portal.sandbox.control, "")
+            most = max(most, time.monotonic() - began)
+        await asyncio.sleep(0.2)
     return most
 
 
@@ -142,7 +160,9 @@ async def settled(portal: Portal) -> Reading:
     until = time.monotonic() + SETTLE_SECONDS
     while True:
         reading = await asyncio.to_thread(read, portal)
-        if not (any(reading.held.values()) or reading.total("clients")) or time.monotonic() > until:
+        idle = all(process.sockets["upstream"] <= IDLE for process in reading.processes)
+        held = any(reading.held.values()) or reading.total("clients")
+        if (idle and not held) or time.monotonic() > until:
             return reading
         await asyncio.sleep(1)
 
@@ -160,7 +180,7 @@ async def measure(portal: Portal, options: argparse.Namespace) -> list[str]:
     acts += [(8, 20, flapping.kill_one)] if options.chaos else []
     running = [asyncio.create_task(flapping.every(*act)) for act in acts]
     readings: list[Reading] = []
-    running.append(asyncio.create_task(watch(portal, flapping.ended, started, readings)))
+    running.append(asyncio.create_task(watch(portal, notes, flapping.ended, started, readings)))
     await crowd(portal, notes, KINDS, options.clients, seconds)
     flapping.ended.set()
     await asyncio.gather(*running)

@@ -13,8 +13,6 @@ from bench.mixed.visitor import Notes
 
 CLOSE_SECONDS = 2.0
 """From a caller's leaving to the end of the upstream's answer (QUALITY R5)."""
-LATE_OF_ALL = 0.01
-"""The part that may take longer on a machine that is overloaded; none may take ten times as long."""
 IDLE = 4
 """Connections that a process may keep to its upstream for its next question."""
 MORE_FILES = 12
@@ -142,16 +140,15 @@ def _left_open(portal: Portal, notes: Notes, deaths: Sequence[float]) -> Iterato
         kind, left_at = notes.left.get(found[0] if found else "", ("", 0.0))
         if not kind or any(asked_at <= death <= left_at + CLOSE_SECONDS for death in deaths):
             continue
+        died_at = min((death for death in deaths if death > asked_at), default=float("inf"))
         # Who leaves while a place is looked for is noticed as soon as the upstream is asked.
-        by_kind.setdefault(kind, []).append((ended_at or float("inf")) - max(left_at, asked_at))
+        by_kind.setdefault(kind, []).append((ended_at or died_at) - max(left_at, asked_at))
     for kind, took in by_kind.items():
         took.sort()
-        middle, most = took[len(took) // 2], took[int(len(took) * (1 - LATE_OF_ALL))]
-        told = (
-            f"upstreams of {kind} closed after {middle:.2f} s, 99 % in {most:.2f} s, all in {took[-1]:.2f} s"
-        )
-        print(f"{told} ({len(took)})")
-        if most > CLOSE_SECONDS or took[-1] > CLOSE_SECONDS * 10:
+        middle, most = took[len(took) // 2], took[-1]
+        told = f"{len(took)} upstreams of {kind} closed after {middle:.2f} s, the last after {most:.2f} s"
+        print(told)
+        if most > CLOSE_SECONDS + notes.lateness:
             yield told
 
 

@@ -60,6 +60,9 @@ class Notes:
     wrongs: Counter[str] = field(default_factory=Counter)
     left: dict[str, tuple[str, float]] = field(default_factory=dict)
     """Questions whose caller left in the middle, by tag: the kind of visit, and when (unix seconds)."""
+    lateness: float = 0.0
+    """Seconds that clients and upstream themselves were late at most: what took so long need not be the
+    portal's."""
     promised: set[str] = field(default_factory=set)
     """Ids of runs and responses that were taken in: each has to come to an end."""
     told_text: int = 0
