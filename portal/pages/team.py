@@ -34,8 +34,8 @@ from portal.wire.errors import Forbidden
 PAGE = 50
 NUMBER = re.compile(r"[0-9]{1,18}")
 ROLES = {
-    Membership.Role.MEMBER: "Member: asks with the team's credits",
-    Membership.Role.LEAD: "Lead: invites and removes people, too",
+    Membership.Role.MEMBER: "Member: uses the team’s credits",
+    Membership.Role.LEAD: "Lead: also invites and removes",
 }
 
 

@@ -17,7 +17,7 @@ from portal.services.limits import admit_request
 from portal.services.principal import Principal
 from portal.wire.errors import NotFound, Problem
 from portal.wire.ids import parse_response_id
-from proxy.protocol.attachments import ENDINGS
+from proxy.protocol.attachments import ENDINGS, LARGEST, MOST
 from research.models.runs import Run
 from research.pages.asking import FILES, Asking, asking_of, errors_of, new_asking, read_asking
 from research.pages.attaching import start
@@ -93,6 +93,8 @@ def _show(
         "examples": EXAMPLES,
         "errors": errors_of(problem) if problem else {},
         "file_endings": ",".join(ENDINGS),
+        "most_files": MOST,
+        "most_megabytes": LARGEST // 1024**2,
         "chose_files": bool(request.FILES),
     }
     return render(request, "research/ask.html", context, status=problem.status if problem else 200)

@@ -105,6 +105,8 @@ def test_it_can_be_used_by_keyboard_alone(person: Person) -> None:
 
     page.keyboard.type("Can this be asked without a mouse?")
     page.keyboard.press("Tab")
+    expect(page.get_by_label("Attach files")).to_be_focused()
+    page.keyboard.press("Tab")
     expect(page.get_by_role("radio", name=re.compile("Deep"))).to_be_focused()
     page.keyboard.press("ArrowLeft")
     expect(page.get_by_role("radio", name=re.compile("Standard"))).to_be_checked()
