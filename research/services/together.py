@@ -18,6 +18,7 @@ from portal.services import ledger_many
 from portal.services.groups import Groups
 from portal.services.principal import Principal
 from portal.services.rows import Plain, Select, Statement, insert, marks, run
+from portal.services.transactions import insist
 from portal.wire.crash import crashpoint
 from portal.wire.errors import Problem, unavailable
 from research.models.presets import Preset
@@ -90,14 +91,19 @@ async def start_soon(asking: Asking) -> Started | None:
 
 
 def do_round(askings: Sequence[Asking]) -> list[Started | BaseException | None]:
-    """What becomes of each, in order; None is left to be started alone."""
+    """What becomes of each, in order; None is left to be started alone.
+
+    Raises what the database raises where it cannot tell whether the round was committed: nothing may be
+    started then that might have been started, and would be paid for, before.
+    """
+    working = _Round(askings)
     try:
         with transaction.atomic():
-            done = _Round(askings).run()
+            done = working.run()
             crashpoint("start.before_commit")
     except Exception as error:  # whoever caused it meets it again, alone
         log.info("%s runs are started one by one: %s", len(askings), type(error).__name__)
-        done = {}
+        done = insist(working.committed)
     return [done.get(place) for place in range(len(askings))]
 
 
@@ -124,6 +130,14 @@ class _Round:
         books = ledger_many.Books(accounts, ())
         _write(self._admit(books), books)
         return self._done
+
+    def committed(self) -> dict[int, Started | BaseException]:
+        """Of a round that broke. That is nothing, unless only the answer to its commit was lost."""
+        started = {place: made.run.pk for place, made in self._done.items() if isinstance(made, Started)}
+        if not started:
+            return {}
+        there = set(Run.objects.filter(pk__in=started.values()).values_list("pk", flat=True))
+        return {place: self._done[place] for place, key in started.items() if key in there}
 
     def _admit(self, books: ledger_many.Books) -> list[tuple[Asking, Run]]:
         started = []

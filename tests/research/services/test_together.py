@@ -8,6 +8,7 @@ from unittest.mock import patch
 from uuid import uuid4
 
 import pytest
+from django.db import OperationalError, connection
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
@@ -164,6 +165,22 @@ def test_a_round_that_breaks_leaves_no_trace() -> None:
         assert do_round([asking(who), asking(who)]) == [None, None]
     assert not Run.objects.exists()
     assert ledger.balance_of(who.user_id).available == 100
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_was_committed_is_not_started_again_though_nobody_was_told() -> None:
+    who, commit = caller(), connection.commit
+
+    def commit_and_break() -> None:
+        commit()
+        raise OperationalError("server closed the connection unexpectedly")
+
+    with patch.object(connection, "commit", commit_and_break):
+        first, odd, last = do_round([asking(who), asking(who, preset="none"), asking(who)])
+
+    assert {started(first).pk, started(last).pk} == set(Run.objects.values_list("pk", flat=True))
+    assert odd is None
+    assert check() == []
 
 
 @pytest.mark.django_db(transaction=True)
