@@ -237,12 +237,14 @@ def _claim(response_id: UUID) -> datetime | None:
 def _begin(turn: ChatTurn, claimed_at: datetime) -> Work:
     """Raises Problem when it cannot be made, or not any more."""
     row = ChatResponse.objects.filter(pk=turn.pk).first()
-    if row is None or row.attempts > MOST_ATTEMPTS:
-        raise Unavailable(DIED)
+    if row is None or row.completed_at is not None or row.attempts > MOST_ATTEMPTS:
+        raise Unavailable(DIED)  # told nobody where the turn has ended, too
     if row.created_at < timezone.now() - PATIENCE:
         raise Unavailable("Nobody could answer in time.")
     question = question_of(row, turn)
     draft = Draft(row.pk, claimed_at, stream_of(row), judge_of(question), turn.first_token_at)
+    if draft.stream.over:
+        raise Unavailable(DIED)  # it was cancelled since the row was read
     thread = thread_of(row)
     plan = plan_again(question, turn, turn.account) if turn.account else None
     may_be_asked_anew = row.background and not draft.stream.text

@@ -15,6 +15,7 @@ from pytest_django.fixtures import Settings
 from portal.services import queue
 from portal.services.ledger_check import check
 from portal.services.users import set_active
+from portal.wire.errors import Unavailable
 from proxy.models.accounts import WebAccount
 from proxy.models.chats import ChatTurn
 from proxy.models.responses import ChatResponse, ResponseEvents
@@ -199,6 +200,16 @@ def test_it_stops_upstream_what_is_cancelled(who: Chatter, sandbox: SandboxServe
     [entry] = sandbox.web_entries()
     assert entry["stops"] == 1
     checked(replay(who, public(row)))
+
+
+def test_it_begins_nothing_that_is_cancelled_as_it_is_claimed(who: Chatter) -> None:
+    row = in_background(who)
+    claimed_at, stale = background._claim(row.pk), turn_of(row)
+    assert claimed_at is not None
+    who.client.post(f"{PATH}/{public(row)}/cancel")
+
+    with pytest.raises(Unavailable):
+        background._begin(stale, claimed_at)
 
 
 def test_it_cancels_nothing_that_has_ended(who: Chatter) -> None:
