@@ -12,6 +12,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from research.api.starting import LARGEST_REQUEST
 from tests.environment import ROOT
 
 OURS = ("portal", "proxy", "research", "sandbox")
@@ -109,6 +110,13 @@ def pins(*names: str) -> dict[str, set[str]]:
             if match := re.match(r"([A-Za-z0-9._-]+)(?:\[[^]]*\])?==([^\s;]+)", line):
                 found.setdefault(canonicalize_name(match[1]), set()).add(match[2])
     return found
+
+
+def test_it_has_the_proxy_of_the_docs_let_every_request_through() -> None:
+    told = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    megabytes = re.findall(r"client_max_body_size (\d+)m;", told)
+
+    assert [int(most) * 2**20 >= LARGEST_REQUEST for most in megabytes] == [True]
 
 
 def test_it_pins_every_requirement_exactly() -> None:
