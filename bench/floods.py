@@ -29,7 +29,8 @@ from tests.running_server import RunningServer
 HOLD_SECONDS = 8.0
 AT_ONCE = 200
 """Connections that are being opened; the portal's backlog is longer."""
-ALMOST = 60_000
+KEYLESS = 60_000
+"""Bytes of a body: fewer than the APIs read of one before they look for a key."""
 CHAT = "/v1/chat/completions"
 
 
@@ -49,14 +50,15 @@ def handshake(port: int) -> bytes:
     )
 
 
-JSON = ("Content-Type: application/json", f"Content-Length: {ALMOST + 1000}")
+JSON = ("Content-Type: application/json", f"Content-Length: {KEYLESS + 1000}")
 FORM = ("Content-Type: application/x-www-form-urlencoded", "Content-Length: 2400000")
+# Heads and bodies come almost whole, and nearly as large as they may be.
 FLOODS: dict[str, Callable[[int], bytes]] = {
     "nothing": lambda port: b"",
     "heads": lambda port: head("GET", "/", "X-Long: " + "x" * 30_000)[:-4],
     "many-heads": lambda port: head("GET", "/", *["a: b"] * 240)[:-4],
-    "bodies": lambda port: head("POST", CHAT, *JSON) + b" " * ALMOST,
-    "agents": lambda port: head("POST", "/mcp", *JSON) + b" " * ALMOST,
+    "bodies": lambda port: head("POST", CHAT, *JSON) + b" " * KEYLESS,
+    "agents": lambda port: head("POST", "/mcp", *JSON) + b" " * KEYLESS,
     "forms": lambda port: head("POST", "/login", *FORM) + b"x" * 200_000,
     "unread": lambda port: head("GET", "/login") * 12,
     "sockets": handshake,

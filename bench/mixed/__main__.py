@@ -52,9 +52,11 @@ KINDS: dict[Visit, int] = {
     raw_visits.stalled_reader: 1,
 }
 EVERY = 30.0
+"""Seconds from one look at the gauges to the next."""
 SETTLE_SECONDS = 240.0
 """More than any lease: what a process that died, or gave up, has left is free by then."""
 LAST_VISITS = 330.0
+"""Seconds for visits that were begun in time: some follow an answer for 300."""
 
 
 def visitors_of(portal: Portal, notes: Notes, clients: int, seed: int) -> list[Visitor]:

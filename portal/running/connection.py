@@ -23,7 +23,7 @@ HEAD_SECONDS = 20.0
 """For a request's head to arrive whole. Browsers open connections ahead of their use."""
 LARGEST_HEAD = 32 * 1024
 """Bytes of request line and headers, and of one read more."""
-A_LINE = 128
+HEADER_OVERHEAD = 128
 """Bytes that a header takes beside its own: seven thousand short ones take 700 KiB."""
 MOST_AHEAD = 16
 """Requests that a client may send ahead of their answers. uvicorn keeps any number of them: a read of
@@ -40,6 +40,7 @@ OWN_FILES = 256
 MOST_CONNECTIONS = 10_000
 """However many files there may be: each that a stranger opens may take 50 KiB."""
 ENOUGH_FILES = (65_536, 10_240)
+"""Descriptors to ask for, one after the other: macOS refuses more than the second."""
 NOTHING_MORE = b"content-length: 0\r\ncache-control: no-store\r\nconnection: close\r\n\r\n"
 TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\n" + NOTHING_MORE
 NO_HANDSHAKE = b"HTTP/1.1 400 Bad Request\r\n" + NOTHING_MORE
@@ -112,7 +113,7 @@ class Connection(HttpToolsProtocol):
             self.lines_size = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self.lines_size += len(name) + len(value) + A_LINE
+        self.lines_size += len(name) + len(value) + HEADER_OVERHEAD
         if self.lines_size > LARGEST_HEAD:
             raise TooMuchHead  # to the parser, which stops
         super().on_header(name, value)

@@ -226,7 +226,7 @@ def test_it_lists_every_setting_in_the_example_and_no_other() -> None:
 def test_it_reads_the_environment_in_one_place() -> None:
     """What else looks into it is known here by name, so that no setting escapes the example."""
     read: set[str] = set()
-    for package in ("portal", "research", "sandbox"):
+    for package in ("portal", "proxy", "research", "sandbox"):
         for path in (ROOT / package).rglob("*.py"):
             read |= environment_reads(ast.parse(path.read_text(encoding="utf-8")))
 
