@@ -27,7 +27,6 @@ from portal.wire.errors import RateLimited, rate_limited
 
 log = logging.getLogger(__name__)
 
-MINUTE = timedelta(minutes=1)
 DAY = timedelta(days=1)
 REDIS_PATIENCE = 0.5
 REDIS_REST = 5.0

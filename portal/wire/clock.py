@@ -10,11 +10,6 @@ def unix(moment: datetime | None) -> int | None:
     return None if moment is None else int(moment.timestamp())
 
 
-def iso(moment: datetime) -> str:
-    """UTC, whole seconds, with `Z`: 2026-09-28T14:05:00Z."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def month_start(moment: datetime) -> datetime:
     """The first instant of the moment's calendar month, UTC."""
     return moment.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)

@@ -31,11 +31,6 @@ def remaining(before: int | None, after: int | None) -> str | None:
     return f"[Remaining Pro Search: {after}]" if after <= 5 or after % 5 == 0 else None
 
 
-def after_answer(before: int | None, *, counted: bool) -> int | None:
-    """The counter behind one more answer; `auto` is not counted."""
-    return before if before is None or not counted else max(before - 1, 0)
-
-
 def footer(sources: Iterable[Source]) -> str:
     """The list of sources, "" without any: `[n] <address>`, ten at most."""
     listed = [(number, source.url) for number, source in enumerate(sources, 1) if source.url]
