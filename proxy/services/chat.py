@@ -249,7 +249,8 @@ def move_turn(plan: ChatPlan, fault: Fault | None, tried: Collection[int]) -> Ch
     with transaction.atomic():
         account = _take(question, tried)
         if account is not None:
-            turn = ChatTurn.objects.filter(pk=question.turn_id, state=ChatTurn.State.OPEN)
+            # By its door: a worker may have taken it over from a process that was taken for dead.
+            turn = ChatTurn.objects.filter(pk=question.turn_id, state=ChatTurn.State.OPEN, door=question.door)
             turn.update(account=account, lease_until=lease_end())
             return plan_with(question, account)
     raise _none_left(question, tried, fault)

@@ -21,7 +21,7 @@ from proxy.models.chats import ChatTurn, Continuation
 from proxy.protocol.chat import parse_chat
 from proxy.protocol.delta import Done, Text
 from proxy.services import continuity, leases, relay, settling
-from proxy.services.chat import open_chat
+from proxy.services.chat import move_turn, open_chat
 from proxy.services.threads import in_thread
 from tests.portal.people import all_at_once
 from tests.proxy.accounts import account, occupy, token
@@ -296,6 +296,19 @@ def test_it_closes_what_a_dead_process_left_open(who: Chatter) -> None:
     # A zombie that comes back changes nothing any more.
     settling.settle(plan, settling.Outcome(delivered=True, done=Done("x")))
     assert (who.spent, who.turn.state) == ("0 0", "failed")
+
+
+def test_it_moves_no_turn_that_a_worker_took_over_meanwhile(who: Chatter) -> None:
+    first = account("first", priority=0)
+    account("other", priority=1)
+    plan = open_chat(who.principal, parse_chat(request("Why?"), "gpt"), "api")
+    leases.end_all_leases()
+    ChatTurn.objects.update(door="worker")
+
+    assert move_turn(plan, None, [first.pk]).session.account_id != first.pk
+
+    assert who.turn.account == first
+    assert ChatTurn.objects.filter(lease_until__lt=timezone.now()).exists()
 
 
 async def hold(who: Chatter) -> None:
