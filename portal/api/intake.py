@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
+from django.db import Error
 
 from portal.api.handler import is_api_path
 from portal.api.streaming import Message, Receive, Send
-from portal.wire.errors import Problem, TooLarge, TooSlow, unavailable
+from portal.wire.errors import Problem, TooLarge, TooSlow, Unavailable, unavailable
 from portal.wire.ids import accept_request_id
 
 Scope = MutableMapping[str, Any]
@@ -145,7 +146,11 @@ class Intake:
         self.waiting = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        largest = await self.largest(scope)
+        try:
+            largest = await self.largest(scope)
+        except (Unavailable, Error):  # too many ask whom it is from, or nobody can tell
+            await _refuse(unavailable(), scope, send)
+            return
         is_large = largest > settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         async with self.large if is_large else nullcontext():
             deadline = asyncio.get_running_loop().time() + self.seconds

@@ -7,11 +7,13 @@ import json
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 from pytest_django import Settings
 
 from portal.api.intake import LARGE_AT_ONCE, MOST_WAITING, Intake, Room, Scope
 from portal.api.streaming import Message, Receive, Send
 from portal.asgi import pages
+from portal.wire.errors import unavailable
 from tests.api_client import Client
 
 
@@ -217,6 +219,18 @@ async def test_it_sends_away_whom_it_could_not_serve_for_long() -> None:
     visitor = Visitor(b"x")
 
     await visitor.visit(intake)
+
+    assert (visitor.status, visitor.headers["retry-after"]) == (503, "2")
+
+
+@pytest.mark.parametrize("error", [OperationalError("away"), unavailable()])
+async def test_it_sends_away_whom_nobody_can_look_up(error: Exception) -> None:
+    async def largest(_: Scope) -> int:
+        raise error
+
+    visitor = Visitor(b"x")
+
+    await visitor.visit(Intake(Site(), largest=largest))
 
     assert (visitor.status, visitor.headers["retry-after"]) == (503, "2")
 
