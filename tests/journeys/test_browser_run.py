@@ -6,12 +6,14 @@ import re
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, WebSocketRoute, expect
+from playwright.sync_api import Browser, FilePayload, Page, WebSocketRoute, expect
 
 from tests.journeys.conftest import PHONE, Person, log_in
 from tests.running_server import RunningServer
 
 STAYED = "window.stayed = true"
+PAPER = FilePayload(name="paper.txt", mimeType="text/plain", buffer=b"Rivers bend. " * 250_000)
+"""Larger than any form that brings no files may be."""
 
 
 def ask(page: Page, question: str, depth: str = "Quick") -> None:
@@ -192,9 +194,11 @@ def test_it_says_why_a_run_failed_and_lets_one_ask_again(person: Person) -> None
 def test_it_makes_one_run_of_a_form_sent_twice_and_of_a_reload(person: Person) -> None:
     page = person.opens("/")
     page.get_by_label("Your question").fill("Is this asked once?")
+    page.get_by_label("Attach files").set_input_files([PAPER])
     page.evaluate("for (let time = 0; time < 2; time++) document.getElementById('ask-form').submit()")
     page.wait_for_url("**/runs/resp_*")
     page.reload()
+    expect(page.locator("main")).to_contain_text(f"With {PAPER['name']}")
 
     page.goto(f"{person.server.url}/runs")
 
