@@ -13,6 +13,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from portal.admin.base import PortalAdmin, given, who
+from portal.services import upstreams
 from portal.services.errors import Invalid
 from portal.wire.errors import Problem
 from proxy.models.accounts import WebAccount
@@ -150,6 +151,11 @@ class WebAccountAdmin(PortalAdmin):
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[WebAccount]) -> None:
         for account in queryset:
             self.delete_model(request, account)
+
+    def delete_model(self, request: HttpRequest, obj: WebAccount) -> None:
+        super().delete_model(request, obj)
+        if loss := upstreams.when_unanswered():
+            self.message_user(request, loss, messages.WARNING)
 
     @admin.display(description="health", ordering="health")
     def health_shown(self, account: WebAccount) -> SafeString:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pytest_django.fixtures import Settings
 
 from portal.models.audit import AuditEntry
 from proxy.models.accounts import WebAccount
@@ -202,6 +203,22 @@ def test_it_deletes_an_account_and_keeps_its_turns(site: Site) -> None:
     assert not WebAccount.objects.exists()
     assert user.chat_turns.get().account is None
     assert AuditEntry.objects.filter(action="webaccount.deleted").exists()
+
+
+def test_it_says_what_answers_when_the_last_account_is_gone(site: Site, settings: Settings) -> None:
+    settings.SONDE_UPSTREAM, settings.PERPLEXITY_API_KEY, settings.PPLX_COOKIE = "live", "", ""
+    first, last = account("first", sandbox=False), account("last", sandbox=False)
+
+    def told_after(gone: WebAccount) -> list[str]:
+        delete = site.address(WebAccount, "delete", gone.pk)
+        return [
+            word for word in told(site.client.post(delete, {"post": "yes"}, follow=True)) if "left" in word
+        ]
+
+    assert told_after(first) == []
+    assert told_after(last) == [
+        "Nothing is left that could answer: every run fails from now on, and costs nothing."
+    ]
 
 
 def test_a_list_of_accounts_takes_the_same_few_queries(site: Site) -> None:
