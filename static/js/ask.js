@@ -2,6 +2,7 @@
 
 const form = document.getElementById("ask-form");
 const question = document.getElementById("question");
+const files = document.getElementById("files");
 const button = document.getElementById("ask-button");
 const whyNot = document.getElementById("why-not");
 
@@ -21,7 +22,19 @@ function weigh() {
   else button.removeAttribute("aria-describedby");
 }
 
+// What is too much is refused before it is sent: the portal would take none of it, the question included.
+function weighFiles() {
+  const { most, megabytes } = files.dataset;
+  const size = [...files.files].reduce((sum, file) => sum + file.size, 0);
+  const isTooMuch = files.files.length > Number(most) || size > Number(megabytes) * 2 ** 20;
+  files.setCustomValidity(isTooMuch ? `Choose up to ${most} files, of ${megabytes} MB together.` : "");
+}
+
 question.addEventListener("input", grow);
+files.addEventListener("change", () => {
+  weighFiles();
+  files.reportValidity();
+});
 form.addEventListener("change", weigh);
 form.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !button.disabled) form.requestSubmit(button);
@@ -33,6 +46,7 @@ form.addEventListener("submit", () => {
 });
 addEventListener("pageshow", () => {
   weigh();
+  weighFiles();
   grow();
 });
 

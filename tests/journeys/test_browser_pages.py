@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, StorageState, expect
+from playwright.sync_api import Browser, FilePayload, Page, StorageState, expect
 
 from tests.journeys.conftest import PHONE, WIDE, Person
 from tests.running_server import RunningServer
@@ -166,6 +166,22 @@ def test_it_says_why_one_cannot_ask_as_soon_as_a_depth_is_too_dear(person: Perso
     page.get_by_role("radio", name=re.compile("Quick")).check(force=True)
     expect(page.get_by_role("button", name="Ask", exact=True)).to_be_enabled()
     expect(page.locator("#why-not")).to_be_hidden()
+
+
+def test_it_sends_no_more_files_than_there_may_be(person: Person) -> None:
+    page = person.opens("/")
+    page.get_by_label("Your question").fill("Is this too much?")
+    files = page.get_by_label("Attach files")
+    one = FilePayload(name="one.txt", mimeType="text/plain", buffer=b"one")
+
+    files.set_input_files([one] * 6)
+    page.get_by_role("button", name="Ask", exact=True).click()
+    told = files.evaluate("field => field.validationMessage")
+    files.set_input_files([one] * 5)
+
+    assert told == "Choose up to 5 files, of 20 MB together."
+    assert page.url == f"{person.server.url}/"
+    assert files.evaluate("field => field.validity.valid")
 
 
 def test_it_remembers_a_chosen_theme_in_the_administration_too(person: Person) -> None:
