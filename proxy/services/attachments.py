@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 from uuid import UUID
 
 from portal.services.principal import Principal
 from portal.services.spool import Spool
 from portal.wire.errors import BadRequest
-from proxy.models.files import ResponseAttachment, StoredFile
+from proxy.models.files import ResearchAttachment, ResponseAttachment, StoredFile
 from proxy.protocol import attachments as rules
 from proxy.protocol.chat import ChatRequest
 from proxy.protocol.chat_messages import Attachment, ChatMessage, shown_name
@@ -116,41 +117,54 @@ def dropped_on_failure(enclosures: Sequence[Enclosure]) -> Iterator[None]:
 def hold_attached(response_id: UUID, enclosures: Sequence[Enclosure]) -> None:
     """In the transaction that makes a stored response: a worker may answer it, another may continue it.
     Raises BadRequest when one of them has gone meanwhile."""
-    if not enclosures:
-        return
-    hold([one.file_id for one in enclosures if one.file_id])
     rows = [
-        ResponseAttachment(
-            response_id=response_id,
-            position=position,
-            name=one.name[:255],
-            content_type=one.content_type,
-            fingerprint=one.fingerprint,
-            is_new=one.is_new,
-            url=one.url,
-            file_id=one.file_id,
-        )
-        for position, one in enumerate(enclosures)
+        ResponseAttachment(response_id=response_id, fingerprint=one.fingerprint, is_new=one.is_new, **columns)
+        for one, columns in zip(enclosures, held(enclosures), strict=True)
     ]
     ResponseAttachment.objects.bulk_create(rows)
 
 
 def attached_of(response_id: UUID) -> tuple[Enclosure, ...]:
     """What was kept. Raises BadRequest when the bytes of one of them are gone."""
-    rows = list(ResponseAttachment.objects.filter(response_id=response_id).select_related("file"))
-    if any(row.file is None and not row.url for row in rows):
+    rows = ResponseAttachment.objects.filter(response_id=response_id).select_related("file")
+    return tuple(kept_in(row, row.fingerprint, is_new=row.is_new) for row in rows)
+
+
+def held(enclosures: Sequence[Enclosure]) -> list[dict[str, Any]]:
+    """What every row of an attachment keeps of each, once nobody can take their files away. Raises
+    BadRequest when one of them has gone meanwhile."""
+    hold([one.file_id for one in enclosures if one.file_id])
+    return [
+        {
+            "position": position,
+            "name": one.name[:255],
+            "content_type": one.content_type,
+            "url": one.url,
+            "file_id": one.file_id,
+        }
+        for position, one in enumerate(enclosures)
+    ]
+
+
+def kept_in(
+    row: ResponseAttachment | ResearchAttachment,
+    fingerprint: str = "",
+    *,
+    is_new: bool = True,
+    is_picture: bool = False,
+) -> Enclosure:
+    """The enclosure that a row keeps. Raises BadRequest when its bytes are gone."""
+    if row.file is None and not row.url:
         raise gone()
-    return tuple(
-        Enclosure(
-            row.name,
-            row.fingerprint,
-            row.content_type,
-            row.file.size if row.file else 0,
-            file_id=row.file_id,
-            url=row.url,
-            is_new=row.is_new,
-        )
-        for row in rows
+    return Enclosure(
+        row.name,
+        fingerprint,
+        row.content_type,
+        row.file.size if row.file else 0,
+        file_id=row.file_id,
+        url=row.url,
+        is_new=is_new,
+        is_picture=is_picture,
     )
 
 

@@ -22,7 +22,7 @@ from proxy.protocol import attachments as rules
 from proxy.protocol.chat_messages import Attachment, shown_name
 from proxy.protocol.delta import Fault
 from proxy.services import kept_files
-from proxy.services.attachments import Enclosure, enclosures_of
+from proxy.services.attachments import Enclosure, enclosures_of, held, kept_in
 from proxy.services.courier import parcel_of
 from proxy.services.files import read_file
 from proxy.services.rotation import renewed
@@ -53,41 +53,17 @@ def let_in_file(name: str, content_type: str, chunks: Iterable[bytes]) -> Enclos
 
 def hold(key: UUID, enclosures: Sequence[Enclosure]) -> None:
     """For as long as the research of this key is kept. Raises BadRequest when one of them is gone."""
-    if not enclosures:
-        return
-    kept_files.hold([one.file_id for one in enclosures if one.file_id])
     rows = [
-        ResearchAttachment(
-            key=key,
-            position=position,
-            name=one.name[:255],
-            content_type=one.content_type,
-            is_picture=one.is_picture,
-            url=one.url,
-            file_id=one.file_id,
-        )
-        for position, one in enumerate(enclosures)
+        ResearchAttachment(key=key, is_picture=one.is_picture, **columns)
+        for one, columns in zip(enclosures, held(enclosures), strict=True)
     ]
     ResearchAttachment.objects.bulk_create(rows)
 
 
 def attached_to(key: UUID) -> tuple[Enclosure, ...]:
     """Raises BadRequest when the bytes of one of them are gone."""
-    rows = list(ResearchAttachment.objects.filter(key=key).select_related("file"))
-    if any(row.file is None and not row.url for row in rows):
-        raise kept_files.gone()
-    return tuple(
-        Enclosure(
-            row.name,
-            "",
-            row.content_type,
-            row.file.size if row.file else 0,
-            file_id=row.file_id,
-            url=row.url,
-            is_picture=row.is_picture,
-        )
-        for row in rows
-    )
+    rows = ResearchAttachment.objects.filter(key=key).select_related("file")
+    return tuple(kept_in(row, is_picture=row.is_picture) for row in rows)
 
 
 def names_attached(key: UUID) -> list[str]:
