@@ -27,6 +27,8 @@ NOTHING_COLLECTED = 5
 FAILED = 1
 MOST_AGAIN = 10
 """Failures that may be accidents: more are none."""
+AT_ONCE = (os.cpu_count() or 1) + 1
+"""One more than there are cores: much of the suite waits for the processes that it has started."""
 ALONE = [sys.executable, "-m", "pytest", "-c", "pyproject.toml", "-n", "0"]
 TAKES_A_VALUE = ("-k", "-m", "-n", "-p", "-o", "-W")
 
@@ -61,7 +63,7 @@ def find_paths(arguments: list[str], caller: Path) -> list[str]:
 
 
 def pytest_command(options: argparse.Namespace, rest: list[str]) -> list[str]:
-    command = [sys.executable, "-m", "pytest", "-c", "pyproject.toml", "-n", "2", "--dist", "worksteal"]
+    command = [sys.executable, "-m", "pytest", "-c", "pyproject.toml", "-n", str(AT_ONCE), "--dist", "worksteal"]
     if options.quick:
         command.append("--quick")
     if options.no_browser:
