@@ -29,7 +29,7 @@ MOST_AGAIN = 10
 """Failures that may be accidents: more are none."""
 AT_ONCE = (os.cpu_count() or 1) + 1
 """One more than there are cores: much of the suite waits for the processes that it has started."""
-ALONE = [sys.executable, "-m", "pytest", "-c", "pyproject.toml", "-n", "0"]
+PYTEST = (sys.executable, "-m", "pytest", "-c", "pyproject.toml")
 TAKES_A_VALUE = ("-k", "-m", "-n", "-p", "-o", "-W")
 
 
@@ -63,7 +63,7 @@ def find_paths(arguments: list[str], caller: Path) -> list[str]:
 
 
 def pytest_command(options: argparse.Namespace, rest: list[str]) -> list[str]:
-    command = [sys.executable, "-m", "pytest", "-c", "pyproject.toml", "-n", str(AT_ONCE), "--dist", "worksteal"]
+    command = [*PYTEST, "-n", str(AT_ONCE), "--dist", "worksteal"]
     if options.quick:
         command.append("--quick")
     if options.no_browser:
@@ -111,7 +111,7 @@ def run_pass(engine: str, command: list[str], environment: dict[str, str]) -> in
     if not 0 < len(failed) <= MOST_AGAIN:
         return code
     print(f"sonde: {len(failed)} failed beside others; each is tried once more, alone", flush=True)
-    again = run_tests(engine, [*ALONE, *failed], environment)
+    again = run_tests(engine, [*PYTEST, "-n", "0", *failed], environment)
     if again == 0:
         print("sonde: passed alone, and deserve a look:", *failed, sep="\n  ", flush=True)
     return again
