@@ -94,14 +94,18 @@ def do_round(askings: Sequence[Asking]) -> list[Started | BaseException | None]:
     """What becomes of each, in order; None is left to be started alone.
 
     Raises what the database raises where it cannot tell whether the round was committed: nothing may be
-    started then that might have been started, and would be paid for, before.
+    started then that might have been started, and would be paid for, before. The same where the round
+    could not begin: it has waited as long as anybody does, and alone each would wait once more.
     """
-    working = _Round(askings)
+    working, begun = _Round(askings), False
     try:
         with transaction.atomic():
+            begun = True
             done = working.run()
             crashpoint("start.before_commit")
     except Exception as error:  # whoever caused it meets it again, alone
+        if not begun:
+            raise
         log.info("%s runs are started one by one: %s", len(askings), type(error).__name__)
         done = insist(working.committed)
     return [done.get(place) for place in range(len(askings))]

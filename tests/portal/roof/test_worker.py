@@ -11,6 +11,7 @@ from portal.celery import app, streams
 from portal.running.parts import Worker
 from portal.running.signals import nothing
 
+PATIENCE = 30.0
 free = threading.Event()
 begun = threading.Semaphore(0)
 
@@ -18,7 +19,7 @@ begun = threading.Semaphore(0)
 @shared_task(name="tests.hold")
 def hold() -> None:
     begun.release()
-    free.wait(20)
+    free.wait(2 * PATIENCE)
 
 
 @shared_task(name="tests.begin")
@@ -34,11 +35,11 @@ def test_it_begins_an_answer_though_every_other_thread_is_busy() -> None:
     try:
         assert worker.wait_until_ready()
         app.send_task("tests.hold", queue="drive")
-        assert begun.acquire(timeout=5)
+        assert begun.acquire(timeout=PATIENCE)
 
         app.send_task("tests.begin", queue="stream")
 
-        assert begun.acquire(timeout=5)
+        assert begun.acquire(timeout=PATIENCE)
     finally:
         free.set()
         assert worker.stop()

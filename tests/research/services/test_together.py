@@ -8,7 +8,7 @@ from unittest.mock import patch
 from uuid import uuid4
 
 import pytest
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, transaction
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
@@ -165,6 +165,13 @@ def test_a_round_that_breaks_leaves_no_trace() -> None:
         assert do_round([asking(who), asking(who)]) == [None, None]
     assert not Run.objects.exists()
     assert ledger.balance_of(who.user_id).available == 100
+
+
+def test_a_round_that_could_not_begin_has_waited_for_all_of_its_runs() -> None:
+    locked = OperationalError("database is locked")
+    works = [asking(caller())]
+    with patch.object(transaction.Atomic, "__enter__", side_effect=locked), pytest.raises(OperationalError):
+        do_round(works)
 
 
 @pytest.mark.django_db(transaction=True)
