@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import pytest
 import pytest_asyncio
+from django.db import transaction
 
 from portal.wire.errors import Problem
 from proxy.protocol.chat import parse_chat
@@ -102,7 +103,9 @@ async def test_it_brings_what_is_attached_to_research(
 
     def keep() -> None:
         attached = let_in(who.principal, [inline, Attachment("cat.png", url=URL, is_picture=True)])
-        hold(key, keep_inline(who.principal.user_id, attached))
+        kept = keep_inline(who.principal.user_id, attached)
+        with transaction.atomic():
+            hold(key, kept)
 
     await in_thread(keep)
     brought = await bring(session(sandbox), key, guard_of(site, certificate))
