@@ -6,10 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.utils import timezone
 
 from portal.models.audit import AuditEntry
 from portal.services import keys, ledger
+from portal.wire.errors import Problem
+from research.mcp_tools.runs import read_report
 from research.models.presets import Preset
 from research.models.reports import Report
 from research.models.runs import Door, Run
@@ -232,6 +235,23 @@ def test_it_answers_for_what_others_have_as_for_what_there_is_not(me: Agent, nam
     assert all(answer.is_error for answer in answers)
     assert len({answer.text for answer in answers}) == 1
     assert me.error("list_research", after=theirs)["code"] == "not_found"
+
+
+def test_it_reads_no_report_of_others(me: Agent) -> None:
+    theirs, mine = agent().start()["id"], me.start()["id"]
+    end(theirs, text="Theirs.")
+    end(mine, text="Mine.")
+
+    def read(run: str) -> str:
+        return async_to_sync(read_report)(me.who, run)
+
+    assert "Mine." in read(mine)
+    refused = []
+    for run in (theirs, "resp_" + "0" * 32, "nonsense"):
+        with pytest.raises(Problem) as caught:
+            read(run)
+        refused.append((caught.value.status, caught.value.code, caught.value.message))
+    assert len(set(refused)) == 1
 
 
 def test_it_needs_the_scope_of_its_tool(me: Agent) -> None:
