@@ -42,7 +42,7 @@ def parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
         allow_abbrev=False,
     )
     parser.add_argument(
-        "--quick", action="store_true", help="only what needs no server, browser or process: two minutes"
+        "--quick", action="store_true", help="only what needs no server, browser or process: five minutes"
     )
     parser.add_argument(
         "--no-browser", action="store_true", help="leave the browser tests out, and say which"
