@@ -1,5 +1,5 @@
-"""The one builder of HTTP clients, and the only module that imports httpx and aiohttp (STACK §1.2); what
-is read by the thousand is `portal.reader`'s.
+"""The one builder of HTTP clients, and the only module that imports httpx (STACK §1.2); what is read by the
+thousand is `portal.reader`'s, what comes piece by piece `portal.http_streams`'.
 
 Clients never read proxies or certificates from the environment and never follow a redirect:
 an upstream that redirects would otherwise be handed our credentials. Every call is bounded in
@@ -14,10 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from ssl import SSLContext
-from typing import Any
 
-import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
 from httpx import (
     AsyncClient,
     ConnectError,
@@ -48,15 +45,9 @@ __all__ = [
     "NotPublic",
     "ReadError",
     "Response",
-    "StreamConnectFailed",
-    "StreamError",
-    "StreamResponse",
-    "StreamSession",
     "Timeout",
     "TimeoutException",
     "async_client",
-    "guarded_session",
-    "stream_session",
 ]
 
 USER_AGENT = f"sonde/{VERSION}"
@@ -68,11 +59,6 @@ LONGEST_HEADER = 64 * 1024
 """Bytes of one header of an answer: cookies may be long."""
 ConnectFailed = (ConnectError, ConnectTimeout, PoolTimeout)
 """Errors after which nothing was sent."""
-StreamSession = aiohttp.ClientSession
-StreamResponse = aiohttp.ClientResponse
-StreamError = aiohttp.ClientError
-StreamConnectFailed = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL)
-"""The same two of `stream_session`."""
 CannotBeSent = (InvalidURL, LocalProtocolError, ValueError)
 """Errors of a request that is none: its address or a header is wrong. Their words may show a key."""
 
@@ -106,22 +92,6 @@ def async_client(
     )
 
 
-def stream_session(connections: int, connect_seconds: float = SECONDS) -> aiohttp.ClientSession:
-    """For answers that are read as they come, of the running loop; but for connecting, the caller bounds
-    the time. It does not tell for sure whether a request had left when its connection broke
-    (docs/decisions/0015)."""
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=connections, keepalive_timeout=KEEP_SECONDS, ssl=tls()),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        headers={"User-Agent": USER_AGENT},
-        timeout=aiohttp.ClientTimeout(total=None, connect=connect_seconds),
-        requote_redirect_url=False,
-        trust_env=False,
-        max_line_size=LONGEST_HEADER,
-        max_field_size=LONGEST_HEADER,
-    )
-
-
 class NotPublic(OSError):
     """A user's address leads somewhere else than into the public internet."""
 
@@ -146,58 +116,3 @@ class Guard:
         """Raises NotPublic unless every one of them may be connected to."""
         if not addresses or not all(self.allows(address) for address in addresses):
             raise NotPublic("not an address of the public internet")
-
-
-class _GuardedResolver(AbstractResolver):
-    """What it gives is what is connected to: nobody asks for the name a second time."""
-
-    def __init__(self, guard: Guard) -> None:
-        self._guard = guard
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        addresses = await self._guard.resolve(host)
-        self._guard.check(addresses)
-        return [_resolved(host, address, self._guard.port or port) for address in dict.fromkeys(addresses)]
-
-    async def close(self) -> None: ...
-
-
-def _resolved(host: str, address: str, port: int) -> ResolveResult:
-    return {
-        "hostname": host,
-        "host": address,
-        "port": port,
-        "family": socket.AF_INET6 if ":" in address else socket.AF_INET,
-        "proto": 0,
-        "flags": socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
-    }
-
-
-def guarded_session(guard: Guard) -> aiohttp.ClientSession:
-    """For addresses that users give: each one is looked at when it is connected to, be it a name's or
-    written out. No cookies, no redirects, nothing unpacked; the caller bounds time and size."""
-
-    def connect(address: tuple[Any, ...]) -> socket.socket:
-        family, kind, protocol, _, (host, *_) = address
-        guard.check([host])
-        return socket.socket(family, kind, protocol)
-
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(
-            resolver=_GuardedResolver(guard),
-            use_dns_cache=False,
-            ssl=guard.tls,
-            socket_factory=connect,
-            force_close=True,
-        ),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        headers={"User-Agent": USER_AGENT, "Accept-Encoding": "identity"},
-        timeout=aiohttp.ClientTimeout(total=None, connect=SECONDS),
-        auto_decompress=False,
-        requote_redirect_url=False,
-        trust_env=False,
-        max_line_size=LONGEST_HEADER,
-        max_field_size=LONGEST_HEADER,
-    )

@@ -21,7 +21,6 @@ from proxy.services.kept_files import gone
 from proxy.services.rotation import renewed
 from proxy.services.threads import in_thread
 from proxy.upstream.attachments import Parcel, deliver
-from proxy.upstream.fetching import fetch
 
 
 class Courier:
@@ -77,6 +76,9 @@ async def parcel_of(enclosure: Enclosure, largest: int, guard: Guard) -> Parcel:
         content = await in_thread(partial(_read, enclosure.file_id))
     if content is not None:
         return Parcel(enclosure.name, enclosure.content_type, content)
+    # Loaded with the first address that is attached: it brings aiohttp, a tenth of a portal's start.
+    from proxy.upstream.fetching import fetch  # noqa: PLC0415
+
     fetched = await fetch(enclosure.url, largest, guard)
     head = fetched.content.head(rules.HEAD)
     kind = rules.type_of(fetched.content_type, fetched.name or enclosure.name, head)

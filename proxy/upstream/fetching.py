@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from yarl import URL
 
-from portal.http import Guard, NotPublic, StreamConnectFailed, StreamError, StreamResponse, guarded_session
+from portal.http import Guard, NotPublic
+from portal.http_streams import StreamConnectFailed, StreamError, StreamResponse, guarded_session
 from portal.services.spool import Spool
 from portal.wire.errors import BadRequest
 from proxy.protocol.attachments import LARGEST, check_size, check_url

@@ -7,7 +7,13 @@ from functools import cached_property
 
 from yarl import URL
 
-from portal.http import StreamConnectFailed, StreamError, StreamResponse, StreamSession, stream_session
+from portal.http_streams import (
+    StreamConnectFailed,
+    StreamError,
+    StreamResponse,
+    StreamSession,
+    stream_session,
+)
 from proxy.upstream.exchange import Lost, Reply, Request, Unreachable
 
 CONNECT_SECONDS = 10.0

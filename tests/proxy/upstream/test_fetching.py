@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from portal.http import Guard, NotPublic, StreamConnectFailed, guarded_session
+from portal.http import Guard, NotPublic
+from portal.http_streams import StreamConnectFailed, guarded_session
 from portal.wire.errors import Problem
 from proxy.upstream.fetching import Fetched, fetch
 from tests.certificates import make_certificate
