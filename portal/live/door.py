@@ -12,7 +12,6 @@ from channels.sessions import CookieMiddleware, SessionMiddleware
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError
 from django.http.request import split_domain_port, validate_host
-from redis import RedisError
 
 from portal.live.consumer import PageSocket
 
@@ -29,10 +28,20 @@ async def page_socket(scope: Any, receive: Any, send: Any) -> None:
         return
     try:
         await _inner(scope, receive, send)
-    except (RedisError, DatabaseError, InterfaceError, OSError) as error:
+    except _away() as error:  # asked for once something went wrong
         log.warning("a page lost its socket: %s", type(error).__name__)
         with contextlib.suppress(OSError, RuntimeError):  # it may have left, or been told already
             await send({"type": "websocket.close", "code": TRY_AGAIN})
+
+
+def _away() -> tuple[type[Exception], ...]:
+    """What is raised when something behind a socket is away."""
+    if not settings.REDIS_URL:
+        return DatabaseError, InterfaceError, OSError
+    # Loaded where there is a Redis: its client takes a twentieth of a start in embedded mode.
+    from redis import RedisError  # noqa: PLC0415
+
+    return RedisError, DatabaseError, InterfaceError, OSError
 
 
 def is_our_page(headers: Iterable[tuple[bytes, bytes]]) -> bool:

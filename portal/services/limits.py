@@ -13,13 +13,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cache
 
 from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import F
 from django.utils import timezone
-from redis import Redis, RedisError
 
 from portal.models.system import RateWindow
 from portal.services.principal import Principal
@@ -28,23 +26,8 @@ from portal.wire.errors import RateLimited, rate_limited
 log = logging.getLogger(__name__)
 
 DAY = timedelta(days=1)
-REDIS_PATIENCE = 0.5
 REDIS_REST = 5.0
-"""Seconds to wait for an answer, and before a Redis that gave none is asked again."""
-
-# Counts the request in every window and returns the counts, or, when one is full, counts it in
-# none and returns minus its place.
-SCRIPT = """
-for place, window in ipairs(KEYS) do
-    if tonumber(redis.call('GET', window) or '0') >= tonumber(ARGV[place + 1]) then return {-place} end
-end
-local counts = {}
-for place, window in ipairs(KEYS) do
-    counts[place] = redis.call('INCR', window)
-    redis.call('EXPIRE', window, ARGV[1])
-end
-return counts
-"""
+"""Seconds before a Redis that gave no answer is asked again."""
 UPSERT = """
 INSERT INTO portal_ratewindow AS kept (subject, starts_at, count) VALUES (%s, %s, 1)
 ON CONFLICT (subject, starts_at) DO UPDATE SET count = kept.count + 1 WHERE kept.count < %s
@@ -167,25 +150,21 @@ def _count(windows: Sequence[Window], start: datetime) -> list[int]:
     if settings.REDIS_URL and time.monotonic() >= _redis_away_until:
         try:
             return _count_in_redis(windows, start)
-        except RedisError as error:
-            log.warning("limits are counted in the database: %s", type(error).__name__)
+        except ConnectionError as error:
+            log.warning("limits are counted in the database: %s", error)
             _redis_away_until = time.monotonic() + REDIS_REST
     return _count_in_database(windows, start)
 
 
 def _count_in_redis(windows: Sequence[Window], start: datetime) -> list[int]:
+    # Loaded where there is a Redis: its client takes a twentieth of a start in embedded mode.
+    from portal.services import redis_windows  # noqa: PLC0415
+
     keys = [f"sonde.rate.{window.subject}.{start:%Y%m%d%H%M}" for window in windows]
-    limits = [window.limit for window in windows]
-    counts = _redis(settings.REDIS_URL).eval(SCRIPT, len(keys), *keys, 120, *limits)
-    assert isinstance(counts, list)
+    counts = redis_windows.count(settings.REDIS_URL, keys, [window.limit for window in windows])
     if counts[0] < 0:
         raise _Full(-counts[0] - 1)
-    return [int(count) for count in counts]
-
-
-@cache
-def _redis(url: str) -> Redis:
-    return Redis.from_url(url, socket_timeout=REDIS_PATIENCE, socket_connect_timeout=REDIS_PATIENCE)
+    return counts
 
 
 @transaction.atomic

@@ -129,8 +129,12 @@ async def test_it_lets_no_page_in_that_calls_us_by_a_wrong_name() -> None:
 
 @pytest.mark.parametrize("fault", [RedisError, OperationalError, ConnectionResetError])
 async def test_it_asks_the_page_to_come_again_when_something_is_away(
-    monkeypatch: pytest.MonkeyPatch, fault: type[Exception], caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch,
+    fault: type[Exception],
+    caplog: pytest.LogCaptureFixture,
+    settings: Settings,
 ) -> None:
+    settings.REDIS_URL = "redis://127.0.0.1:6379/0"  # nobody asks it
     _, cookie = await log_in()
 
     async def away(group: str, channel: str) -> None:

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import transaction
 
 from portal.models.system import RateWindow
-from portal.services import limits
+from portal.services import limits, redis_windows
 from portal.services.limits import LimitState, admit_request
 from portal.services.principal import ChatTerms, Principal
 from portal.wire.errors import RateLimited
@@ -31,7 +31,7 @@ def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     if request.param == "database":
         monkeypatch.setattr(settings, "REDIS_URL", "")
     else:
-        limits._redis(settings.REDIS_URL).flushdb()
+        redis_windows.server(settings.REDIS_URL).flushdb()
 
 
 def caller(user: int | None = None, key: int | None = None, user_id: int = 7) -> Principal:
@@ -162,7 +162,7 @@ def test_it_returns_to_a_redis_that_came_back(monkeypatch: pytest.MonkeyPatch) -
             ask(caller(user=9))
             server.start()
             ask(caller(user=9))
-        assert limits._redis(server.url).dbsize() == 1
+        assert redis_windows.server(server.url).dbsize() == 1
         assert RateWindow.objects.get().count == 1
     finally:
         server.close()
