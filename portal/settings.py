@@ -300,14 +300,14 @@ CACHES: dict[str, Any] = {
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "portal.api.auth.KeyAuthentication",
-        "portal.api.auth.SessionAuthentication",
+        "portal.api.authentication.KeyAuthentication",
+        "portal.api.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "portal.api.negotiation.FirstRenderer",
-    "EXCEPTION_HANDLER": "portal.api.handler.handle_exception",
+    "EXCEPTION_HANDLER": "portal.api.framework.handle_exception",
     "UNAUTHENTICATED_USER": None,
 }
 

@@ -1,7 +1,7 @@
 """Who is calling: what every door does before it does anything else.
 
 A key comes as `Authorization: Bearer`, bare `Authorization` or `x-api-key`. The lean asynchronous
-doors call `authenticate` in a thread; DRF's doors use the classes below, which do the same.
+doors call `authenticate` in a thread; DRF's doors do the same by `portal.api.authentication`.
 """
 
 from __future__ import annotations
@@ -9,16 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
-from typing import Any
 
 from django.conf import settings
-from rest_framework import authentication
-from rest_framework.request import Request
 
-from portal.models.users import User
 from portal.services import key_memory
 from portal.services.keys import authenticate_key
-from portal.services.principal import Principal, principal_of
+from portal.services.principal import Principal
 from portal.wire.errors import Forbidden, unauthenticated
 
 
@@ -72,36 +68,6 @@ def require_scope(principal: Principal, scope: str) -> None:
     """Raises Forbidden when the caller's key was not made for this."""
     if scope not in principal.scopes:
         raise Forbidden(f"This key lacks the scope '{scope}'.")
-
-
-class KeyAuthentication(authentication.BaseAuthentication):
-    """An API key; `request.auth` is the Principal. A wrong key is refused, a missing one is not ours."""
-
-    def authenticate(self, request: Request) -> tuple[User, Principal] | None:
-        if bearer_token(request.headers) is None:
-            return None
-        principal = authenticate(request.headers, request.META.get("REMOTE_ADDR"), _request_id(request))
-        return User.objects.get(pk=principal.user_id), principal
-
-    def authenticate_header(self, request: Request) -> str:
-        return 'Bearer realm="sonde"'
-
-
-class SessionAuthentication(authentication.SessionAuthentication):
-    """A logged-in browser, with CSRF enforced; `request.auth` is the Principal."""
-
-    def authenticate(self, request: Request) -> tuple[User, Any] | None:
-        found = super().authenticate(request)
-        if found is None:
-            return None
-        user = found[0]
-        address = client_address(request.headers, request.META.get("REMOTE_ADDR"))
-        return user, principal_of(user, address=address, request_id=_request_id(request))
-
-
-def _request_id(request: Request) -> str:
-    """As the request-id middleware left it on the request."""
-    return getattr(request, "request_id", "")
 
 
 @lru_cache(1024)

@@ -12,7 +12,7 @@ from portal.services.principal import Principal
 
 
 def caller(request: Request) -> Principal:
-    """Whoever the authenticators of `portal.api.auth` found."""
+    """Whoever the authenticators of `portal.api.authentication` found."""
     return cast(Principal, request.auth)
 
 

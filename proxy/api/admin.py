@@ -12,7 +12,8 @@ from django.urls import path
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from portal.api.auth import KeyAuthentication, require_scope
+from portal.api.auth import require_scope
+from portal.api.authentication import KeyAuthentication
 from portal.api.base import PortalView, caller
 from portal.api.bodies import check_content_type, read_json
 from portal.models.keys import Scope

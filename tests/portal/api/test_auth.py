@@ -12,14 +12,8 @@ from hypothesis import strategies as st
 from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 
-from portal.api.auth import (
-    KeyAuthentication,
-    SessionAuthentication,
-    authenticate,
-    bearer_token,
-    client_address,
-    require_scope,
-)
+from portal.api.auth import authenticate, bearer_token, client_address, require_scope
+from portal.api.authentication import KeyAuthentication, SessionAuthentication
 from portal.services.keys import create_key
 from portal.services.principal import Principal, principal_of
 from portal.services.users import set_active

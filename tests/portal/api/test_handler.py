@@ -11,7 +11,7 @@ from django.test import Client, RequestFactory
 from rest_framework import exceptions
 
 from portal import urls
-from portal.api.handler import problem_of
+from portal.api.framework import problem_of
 from portal.wire.errors import Conflict
 
 
