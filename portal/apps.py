@@ -21,9 +21,6 @@ class PortalConfig(AppConfig):
         super().import_models()
 
     def ready(self) -> None:
-        # `portal.admin` is such a package, too.
-        for module in ("people", "keys", "credits", "upstreams"):
-            import_module(f"portal.admin.{module}")
         # Services ring tasks by name: our Celery application has to be the process's, whatever started it.
         import_module("portal.celery")
         give_large_blocks_back()

@@ -18,12 +18,12 @@ django_application: Any = get_asgi_application()
 from portal.api.intake import Intake  # noqa: E402
 from portal.api.large_forms import LargeForms  # noqa: E402
 from portal.data_folder import FolderInUse  # noqa: E402
+from portal.doors import doors  # noqa: E402
 from portal.embedded import Embedded, PortTaken  # noqa: E402
 from portal.live import consumer, publish  # noqa: E402
 from portal.live.door import page_socket  # noqa: E402
 from portal.mcp.gateway import Gateway  # noqa: E402
 from portal.running.preparation import NotReady  # noqa: E402
-from portal.urls import doors  # noqa: E402
 from proxy.protocol.attachments import LARGEST  # noqa: E402
 
 pages = Intake(django_application, largest=LargeForms({"/": LARGEST + 1024 * 1024}))

@@ -176,7 +176,7 @@ ALLOWED_HOSTS = [*ALLOWED_HOSTS, PUBLIC_HOST, HOST, "localhost", "127.0.0.1", "[
 CSRF_TRUSTED_ORIGINS = [PUBLIC_URL]
 
 INSTALLED_APPS = [
-    "django.contrib.admin",
+    "django.contrib.admin.apps.SimpleAdminConfig",  # portal.admin.urls has it discover what it shows
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",

@@ -1,46 +1,29 @@
-"""The roof's map: which path is whose.
+"""Django's paths: the pages, the admin site and the portal's own JSON. `portal.doors` has the others.
 
-`doors` are served straight from ASGI (portal.asgi) and claim `/v1` and `/health` whole, and what
-`portal.wire.gateway` lists; Django has the rest. API paths are matched exactly first, pages after them.
+Read with the first request for one of them; API paths are matched exactly first, pages after them.
 """
 
 from __future__ import annotations
 
-from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
-from django.urls import include, path
+from django.urls import URLResolver, include, path
+from django.urls.resolvers import RoutePattern
 from django.views import defaults
 
-from portal.api import health
 from portal.api.handler import envelope, internal_error, is_api, nothing_here
-from portal.api.lean import Doors
 from portal.wire.errors import BadRequest, Forbidden
-from proxy.api import chat, conversations, files, models
-from proxy.api import sonar as sync_sonar
-from proxy.services import health as proxy_health
-from research.api import doors as research
-from research.api import front
-from research.api import sonar as async_sonar
 
-pool = health.Feature(proxy_health.is_well, proxy_health.details)
-doors = Doors(
-    (
-        *health.routes(pool),
-        *chat.routes,
-        *models.routes,
-        *files.routes,
-        *conversations.routes,
-        *sync_sonar.routes,
-        *front.routes,
-        *research.routes,
-        *async_sonar.routes,
-    )
-)
+
+def later(route: str, module: str, name: str) -> URLResolver:
+    """As `include`, for a module that is imported when somebody asks for one of its paths, or for their
+    namespace `name`: others shall not wait for what few ever ask for."""
+    return URLResolver(RoutePattern(route), module, app_name=name, namespace=name)
+
 
 urlpatterns = [
     path("", include("portal.api.urls")),
-    path("admin/", include("proxy.api.admin")),
-    path("admin/", admin.site.urls),
+    later("admin/", "proxy.api.admin", "json_admin"),
+    later("admin/", "portal.admin.urls", "admin"),
     path("account/", include("portal.pages.account_urls")),
     path("", include("portal.pages.urls")),
     path("", include("proxy.pages.urls")),

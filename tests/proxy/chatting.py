@@ -12,12 +12,12 @@ from uuid import uuid4
 
 import httpx
 
+from portal.doors import doors
 from portal.models.ledger import LedgerEntry
 from portal.models.users import User
 from portal.services import keys, ledger, users
 from portal.services.keys import authenticate_key
 from portal.services.principal import Principal
-from portal.urls import doors
 from proxy.models.chats import ChatTurn
 from tests.api_client import Client
 from tests.visit import Visit

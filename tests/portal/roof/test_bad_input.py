@@ -12,10 +12,10 @@ import pytest
 from pytest_django import Settings
 
 from portal.api.lean import OpenRoute
+from portal.doors import doors
 from portal.models.ledger import LedgerEntry
 from portal.models.users import User
 from portal.services.keys import create_key
-from portal.urls import doors
 from portal.wire.gateway import is_gateway_path
 from proxy.models.chats import ChatTurn
 from research.models.runs import Run

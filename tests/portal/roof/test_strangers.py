@@ -19,11 +19,11 @@ from pytest_django import Settings
 
 from portal.api.lean import OpenRoute
 from portal.api.tools import call_tool
+from portal.doors import doors
 from portal.mcp.toolbox import DOORS
 from portal.models.keys import Scope
 from portal.models.teams import Team
 from portal.services import keys
-from portal.urls import doors
 from tests import api_client
 from tests.portal.people import a_team, leads, somebody
 from tests.portal.roof.belongings import EVERYBODYS, OF_DOORS, OF_LISTS, OF_PAGES, OF_TOOLS, Parts, a_run

@@ -14,8 +14,8 @@ from django.db import connection, transaction
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
+from portal.doors import doors
 from portal.services.ledger_check import check
-from portal.urls import doors
 from proxy.models.accounts import WebAccount
 from proxy.models.chats import ChatTurn, Continuation
 from proxy.protocol.chat import parse_chat

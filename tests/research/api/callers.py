@@ -10,10 +10,10 @@ from uuid import uuid4
 
 from django.utils import timezone
 
+from portal.doors import doors
 from portal.models.keys import ApiKey
 from portal.models.users import User
 from portal.services import keys, users
-from portal.urls import doors
 from research.models.reports import Report
 from research.models.runs import Run
 from tests.api_client import Client

@@ -9,9 +9,9 @@ from unittest.mock import patch
 import httpx
 import pytest
 
+from portal.doors import doors
 from portal.services import ledger
 from portal.services.ledger_check import check
-from portal.urls import doors
 from research.models.presets import Preset
 from research.models.runs import Run
 from research.services import together

@@ -6,8 +6,8 @@ import pytest
 from openai.types.responses import ResponseItemList
 from pydantic import TypeAdapter
 
+from portal.doors import doors
 from portal.services import keys
-from portal.urls import doors
 from tests.api_client import Client
 from tests.research.api.callers import Caller, caller, end, run_of
 

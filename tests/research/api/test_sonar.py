@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
+from portal.doors import doors
 from portal.models.keys import Scope
 from portal.services import ledger
-from portal.urls import doors
 from research.api.sonar import routes
 from research.api.starting import LARGEST_REQUEST
 from research.models.presets import Preset

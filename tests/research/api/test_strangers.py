@@ -8,9 +8,9 @@ import httpx
 import pytest
 from django.utils import timezone
 
+from portal.doors import doors
 from portal.models.keys import ApiKey
 from portal.services import keys
-from portal.urls import doors
 from research.api import doors as research
 from research.api import front
 from tests.api_client import Client

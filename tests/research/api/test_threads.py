@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 
+from portal.doors import doors
 from portal.services import keys
-from portal.urls import doors
 from portal.wire.ids import response_id
 from proxy.models.responses import ChatResponse
 from research.models.runs import Run
