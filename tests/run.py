@@ -131,6 +131,8 @@ def run_tests(engine: str, command: list[str], environment: dict[str, str]) -> i
 
 def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    # A script's background job ignores Ctrl-C, and so would everything that the tests start and interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     options, rest = parse(arguments)
     engines = options.engine or (["sqlite"] if options.quick else list(PASSES))
     command = pytest_command(options, rest)

@@ -266,8 +266,12 @@ def test_it_says_no_more_than_a_line_when_it_is_stopped_while_it_waits(checkout:
         assert "waiting" in waiting.stderr.readline()
         waiting.send_signal(signal.SIGINT)
 
-        assert waiting.wait(20) == 130
-        assert waiting.stderr.read() == "sonde: stopped; run it again to finish .venv\n"
+        try:
+            told = waiting.communicate(timeout=20)[1]
+        finally:
+            waiting.kill()
+        assert waiting.returncode == 130
+        assert told == "sonde: stopped; run it again to finish .venv\n"
     os.close(held)
 
 
