@@ -16,17 +16,18 @@ from contextlib import contextmanager
 from celery import shared_task
 from celery.worker import state as worker
 
+from portal.services.queue import ring
 from research.services import advance, sweep
-from research.services.watch import AT_ONCE, Watch
+from research.services.lookout import Lookout
+from research.services.watch import Watch
 
 LANES = {"submit": 3, "poll": 2, "stop": 1, "tidy": 1}
 """Together fewer than a worker's threads, so that a sweep always finds one."""
 SPELL = 60.0
-"""Seconds after which a loop ends; the sweeper's next message begins another."""
-PAUSE = 0.25
-"""Seconds until a poller that found less than a batch looks again."""
+"""Seconds after which a loop ends, and rings for another."""
 
 _lanes = {name: threading.BoundedSemaphore(count) for name, count in LANES.items()}
+_lookout = Lookout()
 
 
 @shared_task(name="research.submit")
@@ -39,10 +40,9 @@ def poll() -> None:
     watch = Watch()
 
     def look() -> bool:
-        found = watch.poll()
-        if 0 < found < AT_ONCE:
-            time.sleep(PAUSE)
-        return found > 0
+        is_due = _lookout.take(watch)
+        watch.look()
+        return is_due
 
     _work("poll", look, watch.finish)
 
@@ -65,12 +65,16 @@ def tidy() -> None:
 
 
 def _work(kind: str, step: Callable[[], bool], last: Callable[[], None] = lambda: None) -> None:
-    """Take `step` after step until one finds nothing to do, or the worker is told to stop; then the last."""
+    """Take `step` after step until one finds nothing to do, or the worker is told to stop; then the last.
+    Where a spell ends before the work does, the next one is rung for."""
+    goes_on = False
     with _lane(kind) as free:
         until = time.monotonic() + SPELL
-        while free and step() and time.monotonic() < until and worker.should_stop is None:
+        while free and (goes_on := step()) and time.monotonic() < until and worker.should_stop is None:
             pass
         last()
+    if goes_on:
+        ring(f"research.{kind}")
 
 
 @contextmanager

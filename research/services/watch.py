@@ -88,22 +88,38 @@ class Watch:
         self._open = cache(open_)
         self._places = asyncio.Semaphore(CONNECTIONS)
         self._looking: dict[asyncio.Task[Look], tuple[Run, float]] = {}
+        self._leased: list[Run] = []
+        self._since = 0.0
+
+    @property
+    def is_looking(self) -> bool:
+        """Whether looks of calls before are under way."""
+        return bool(self._looking)
 
     def poll(self, limit: int = AT_ONCE) -> int:
-        """Look at due runs, at most `limit` at once, and record the looks that are done; how many runs
-        were in hand, those of calls before included."""
-        since = time.monotonic()
-        room = limit - len(self._looking)
-        fresh = moves.lease(due_to_poll(timezone.now()), room, only=GLANCE) if room > 0 else []
-        in_hand = len(fresh) + len(self._looking)
-        if in_hand:
-            self._record(network.call(self._look([(run, self._open(run.backend)) for run in fresh], since)))
+        """Look at due runs, at most `limit` at once; how many were in hand, those of calls before
+        included."""
+        in_hand = self.take(limit)
+        self.look()
         return in_hand
+
+    def take(self, limit: int = AT_ONCE) -> int:
+        """Lease due runs until `limit` are in hand; how many that are."""
+        self._since = time.monotonic()
+        room = limit - len(self._looking)
+        self._leased = moves.lease(due_to_poll(timezone.now()), room, only=GLANCE) if room > 0 else []
+        return len(self._leased) + len(self._looking)
+
+    def look(self) -> None:
+        """Look at the runs that were leased, and record all looks that are done soon."""
+        fresh, self._leased = [(run, self._open(run.backend)) for run in self._leased], []
+        if fresh or self._looking:
+            self._record(network.call(self._look(fresh, self._since)))
 
     def finish(self) -> None:
         """Wait for the looks that are still under way."""
         while self._looking:
-            self._record(network.call(self._look([], 0.0)))
+            self.look()
 
     def _record(self, looks: Sequence[Looked]) -> None:
         crashpoint("poll.answered")
@@ -168,7 +184,9 @@ class Held:
 
 
 def _record_all(looks: Sequence[Looked]) -> None:
-    """Those that go on first: they wait for no report to be rendered."""
+    """Those that go on first: they wait for no report to be rendered. Their next look is an interval after
+    this one, however long recording takes."""
+    now = timezone.now()
     held = Held([one.run for one in looks], min((one.since for one in looks), default=0.0))
     unseen = [one.run for one in looks if one.look is None]
     quiet = [one.run for one in looks if one.is_silent]
@@ -180,7 +198,7 @@ def _record_all(looks: Sequence[Looked]) -> None:
                 quiet.append(run)
             else:
                 held.let_go(run)
-    _put_back(quiet, unseen)
+    _put_back(quiet, unseen, now)
     held.let_go(*quiet, *unseen)
     for run, snapshot in told:
         if not isinstance(snapshot, Running):
@@ -257,9 +275,9 @@ def _record_progress(run: Run, snapshot: Running) -> bool:
     return False
 
 
-def _put_back(quiet: Sequence[Run], unseen: Sequence[Run]) -> None:
-    """Two statements at most for those of one lease, however many they are."""
-    now = timezone.now()
+def _put_back(quiet: Sequence[Run], unseen: Sequence[Run], now: datetime) -> None:
+    """Two statements at most for those of one lease, however many they are. `now`: when they were looked
+    at."""
     moments: dict[datetime, list[Run]] = defaultdict(list)
     for run in quiet:
         if run.faults:

@@ -120,3 +120,29 @@ def test_it_sweeps_while_a_slow_upstream_takes_its_time(sandbox: SandboxServer) 
         thread.join()
     assert busy == tasks.LANES["submit"]
     assert not advance.due_to_submit(timezone.now()).exists()
+
+
+@pytest.mark.django_db
+def test_it_waits_for_what_is_due_soon_instead_of_leaving_it_to_the_sweep(sandbox: SandboxServer) -> None:
+    ask(somebody())
+    due, later = timezone.now() + timedelta(seconds=0.4), timezone.now() + timedelta(hours=1)
+    Run.objects.update(state=State.RUNNING, backend="agent", upstream_id="resp_u", next_run_at=due)
+    Run.objects.update(deadline_at=later, time_budget=3600)
+    tasks.poll()
+    run = Run.objects.get()
+    assert run.attempt == 1
+    assert run.next_run_at is None or run.next_run_at >= due
+
+
+@pytest.mark.django_db
+def test_it_rings_for_the_next_spell_where_one_ends_before_the_work_does(
+    sandbox: SandboxServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "SPELL", 0.0)
+    who = somebody()
+    for number in range(2):
+        ask(who, f"Tides {number}?")
+    with messages(expected=1) as sent:
+        tasks.submit()
+    assert sent["research.submit"] == 1
+    assert Run.objects.filter(state=State.QUEUED).count() == 1
