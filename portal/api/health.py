@@ -16,8 +16,7 @@ from datetime import timedelta
 from functools import partial
 
 from django.conf import settings
-from django.db import DEFAULT_DB_ALIAS, DatabaseError, connection, connections
-from django.db.migrations.executor import MigrationExecutor
+from django.db import DatabaseError, connection
 from django.utils import timezone
 
 from portal.api.auth import authenticate
@@ -25,7 +24,7 @@ from portal.api.lean import Answer, Call, OpenRoute, answer_json
 from portal.api.threads import run_in_database
 from portal.models.keys import Scope
 from portal.models.system import Heartbeat
-from portal.services import upstreams
+from portal.services import tables, upstreams
 from portal.wire.errors import Problem
 from portal.wire.version import VERSION
 
@@ -139,8 +138,7 @@ def _database() -> None:
 
 
 def _migrations() -> None:
-    executor = MigrationExecutor(connections[DEFAULT_DB_ALIAS])
-    if executor.migration_plan(executor.loader.graph.leaf_nodes()):
+    if not tables.are_current():
         raise Unready("migrations are pending")
 
 

@@ -27,9 +27,8 @@ from portal.data_folder import Holder, holder_of
 from portal.http import HTTPError, Response, async_client
 from portal.models.system import Credential, Heartbeat
 from portal.models.users import User
-from portal.running.preparation import needs_migration
 from portal.running.secrets import holding, sealed_places
-from portal.services import ledger_guard, network, notify, sealing, upstreams
+from portal.services import ledger_guard, network, notify, sealing, tables, upstreams
 from portal.wire.redact import redact
 from portal.wire.version import VERSION
 from proxy.models.accounts import WebAccount
@@ -101,7 +100,7 @@ def database() -> Findings:
 
 
 def migrations() -> Findings:
-    if needs_migration():
+    if not tables.are_current():
         yield Verdict.WRONG, "are pending: start the portal once, or run manage.py migrate"
     else:
         yield Verdict.OK, "all applied"

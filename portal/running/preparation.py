@@ -13,10 +13,9 @@ from contextlib import contextmanager
 from django.conf import settings
 from django.core.management import call_command
 from django.db import OperationalError, connection, transaction
-from django.db.migrations.executor import MigrationExecutor
 
 from portal.models.users import User
-from portal.services import credentials, keys, ledger_guard, notify, upstreams, users
+from portal.services import credentials, keys, ledger_guard, notify, tables, upstreams, users
 from portal.services.errors import Invalid
 from portal.wire.redact import redact
 from proxy.models.catalog import ChatModel
@@ -66,15 +65,10 @@ def turn() -> Iterator[None]:
             cursor.execute("SELECT pg_advisory_unlock(%s)", [TURN])
 
 
-def needs_migration() -> bool:
-    executor = MigrationExecutor(connection)
-    return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
-
-
 def check() -> None:
     """Whether the tables are as this version needs them. Errors: NotReady."""
     try:
-        if needs_migration():
+        if not tables.are_current():
             raise NotReady("the database is not up to date: run bin/up once, or manage.py migrate")
     finally:
         connection.close()
@@ -82,7 +76,7 @@ def check() -> None:
 
 def migrate(say: Say) -> None:
     """Bring the tables up to date, and the triggers that guard ledger and audit back in place."""
-    if needs_migration():
+    if not tables.are_current():
         say("bringing the database up to date")
         call_command("migrate", verbosity=0, interactive=False)
     # A start that was killed between the two left tables without a guard.
