@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from celery import Celery
-from celery.beat import Scheduler, Service
+from celery.beat import Scheduler
 from celery.worker import state
 from celery.worker.worker import WorkController
 from django.conf import settings
@@ -30,6 +30,8 @@ STREAM_THREADS = 32
 """Answers that one process writes at the same time; each waits for its upstream nearly always."""
 DRAIN_SECONDS = 20.0
 START_SECONDS = 30.0
+LONGEST_TICK = 1
+"""Seconds after which beat looks at its schedule again."""
 PAUSES = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 """Seconds before each new start of a part that ended by itself; the last repeats."""
 STEADY_SECONDS = 60.0
@@ -151,9 +153,11 @@ class Beat(Part):
     name = "beat"
 
     def run(self) -> None:
-        self.service = Service(app, max_interval=1, scheduler_cls=Scheduler)
+        scheduler = Scheduler(app, max_interval=LONGEST_TICK)
         self.ready.set()
-        self.service.start()
+        # Celery's own loop would sleep on for up to a second after it was told to stop.
+        while not self.stopping.wait(scheduler.tick()):
+            pass
 
     def interrupt(self) -> None:
-        self.service.stop()
+        """It waits for nothing else."""

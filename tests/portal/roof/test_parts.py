@@ -6,9 +6,10 @@ import threading
 import time
 
 import pytest
+from celery import Celery
 
 from portal.running import parts
-from portal.running.parts import Part
+from portal.running.parts import Beat, Part
 
 
 class Counting(Part):
@@ -79,3 +80,13 @@ def test_it_stops_waiting_for_a_part_that_does_not_end() -> None:
 
 def test_it_has_nothing_to_stop_before_the_start() -> None:
     assert Counting(ends=0).stop()
+
+
+def test_it_ends_beat_without_waiting_for_its_next_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "app", Celery("quiet", broker="memory://", set_as_current=False))
+    monkeypatch.setattr(parts, "LONGEST_TICK", 60)
+    beat = Beat()
+    beat.start()
+    beat.wait_until_ready()
+
+    assert beat.stop(seconds=5)
