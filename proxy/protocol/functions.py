@@ -12,11 +12,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from portal.wire.errors import BadRequest
 from portal.wire.fields import is_plain_name
-from proxy.protocol.functions_schema import ArgumentSchema, SchemaRefused, read_schema
+
+if TYPE_CHECKING:
+    from proxy.protocol.functions_schema import ArgumentSchema
 
 Shape = Literal["flat", "nested"]
 Choice = Literal["auto", "required", "none", "named"]
@@ -113,6 +115,9 @@ def _function(tool: object, where: str, shape: Shape) -> Function:
         raise _bad(f"{where}.description must be a text.")
     if strict is not None and not isinstance(strict, bool):
         raise _bad(f"{where}.strict must be true or false.")
+    # Loaded with the first function that is offered: what reads schemas takes a twentieth of a start.
+    from proxy.protocol.functions_schema import SchemaRefused, read_schema  # noqa: PLC0415
+
     parameters = given.get("parameters")
     try:
         arguments = read_schema(NO_ARGUMENTS if parameters is None else parameters, strict=strict or False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from portal.services.render import render_markdown
 from portal.wire.crash import crashpoint
 from research.models.reports import Report
 from research.models.runs import Run
@@ -36,6 +35,9 @@ def collect(run: Run, finished: Finished, **changes: Any) -> None:
     if not built.text.strip():
         end_run(run, State.FAILED, error_message=NO_TEXT, **changes)
         return
+    # Loaded with the first report: a start does not need it.
+    from portal.services.render import render_markdown  # noqa: PLC0415
+
     state = State.COMPLETED if finished.complete else State.INCOMPLETE
     report = Report(
         run=run,
