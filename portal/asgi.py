@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+from functools import cache
 from typing import Any
 
-from django.core.asgi import get_asgi_application
+import django
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
-django_application: Any = get_asgi_application()
+django.setup(set_prefix=False)
 
 # What follows needs Django set up.
+from django.core.handlers.asgi import ASGIHandler  # noqa: E402
+
 from portal.api.intake import Intake  # noqa: E402
 from portal.api.large_forms import LargeForms  # noqa: E402
 from portal.data_folder import FolderInUse  # noqa: E402
@@ -26,8 +29,14 @@ from portal.mcp.gateway import Gateway  # noqa: E402
 from portal.running.preparation import NotReady  # noqa: E402
 from proxy.protocol.attachments import LARGEST  # noqa: E402
 
-pages = Intake(django_application, largest=LargeForms({"/": LARGEST + 1024 * 1024}))
 agents = Gateway()
+
+
+@cache
+def pages() -> Intake:
+    """Django's own application with its middleware, made for the first page: many a start is for none."""
+    django_application: Any = ASGIHandler()
+    return Intake(django_application, largest=LargeForms({"/": LARGEST + 1024 * 1024}))
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
@@ -45,7 +54,7 @@ def owner_of(path: str) -> Any:
     """The application that answers at this path."""
     if doors.serves(path):
         return doors
-    return agents if agents.serves(path) else pages
+    return agents if agents.serves(path) else pages()
 
 
 async def lifespan(receive: Any, send: Any) -> None:

@@ -265,7 +265,7 @@ async def test_it_refuses_in_the_way_of_the_place(settings: Settings, path: str,
 def test_it_stands_before_every_page(settings: Settings, path: str) -> None:
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 100
 
-    answer: Any = Client(pages).post(path, content=b"x" * 101)
+    answer: Any = Client(pages()).post(path, content=b"x" * 101)
 
     assert answer.status_code == 413
 
