@@ -102,7 +102,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     elif config.getoption("--no-browser"):
         kept = [item for item in kept if not needs_browser(item)]
         left_out.extend(item.nodeid for item in here if needs_browser(item))
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+    staying = set(kept)
+    config.hook.pytest_deselected(items=[item for item in items if item not in staying])
     items[:] = kept
 
 

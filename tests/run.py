@@ -29,6 +29,8 @@ MOST_AGAIN = 10
 """Failures that may be accidents: more are none."""
 AT_ONCE = (os.cpu_count() or 1) + 1
 """One more than there are cores: much of the suite waits for the processes that it has started."""
+# Without bytecode each of the hundreds of processes that tests start would compile the whole product again.
+NOT_FOR_TESTS = {"DJANGO_SETTINGS_MODULE", "PYTHONDONTWRITEBYTECODE"}
 PYTEST = (sys.executable, "-m", "pytest", "-c", "pyproject.toml")
 TAKES_A_VALUE = ("-k", "-m", "-n", "-p", "-o", "-W")
 
@@ -73,7 +75,7 @@ def pytest_command(options: argparse.Namespace, rest: list[str]) -> list[str]:
 
 def environment_for_tests(options: argparse.Namespace, stack: ExitStack) -> dict[str, str]:
     """The servers and the browser, ready, told by environment."""
-    environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+    environment = {name: value for name, value in os.environ.items() if name not in NOT_FOR_TESTS}
     folder = TemporaryDirectory(prefix="sonde-tests-", ignore_cleanup_errors=True)
     environment["SONDE_TEST_FOLDER"] = stack.enter_context(folder)
     if options.quick:
