@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.request import ProxyHandler, Request, build_opener
 
+from tests.certificates import make_certificate
 from tests.services import Postgres, Valkey, free_port
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -24,6 +25,8 @@ TESTED_CORE, OTHER_CORE = ("0", "1") if (os.cpu_count() or 1) > 1 else ("0", "0"
 START_SECONDS = 90.0
 TICKS = os.sysconf("SC_CLK_TCK")
 PATH = "/v1/chat/completions"
+TLS_HOST = "upstream.localhost"
+"""This machine, by a name that the product does not take for it: loopback gets the plain client."""
 LITELLM = """
 model_list:
   - model_name: bench
@@ -111,11 +114,12 @@ class Field:
 
     def __enter__(self) -> Field:
         self.folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory(prefix="sonde-bench-")))
-        port = free_port()
+        port, tls_port = free_port(), free_port()
+        self.certificate = make_certificate(self.folder / "upstream.pem", TLS_HOST)
         self.upstream = f"http://127.0.0.1:{port}"
-        self._start(
-            OTHER_CORE, [sys.executable, "-m", "bench.upstream", str(port)], "upstream", self.upstream
-        )
+        self.tls_upstream = f"https://{TLS_HOST}:{tls_port}"
+        command = [sys.executable, "-m", "bench.upstream", str(port), str(tls_port), str(self.certificate)]
+        self._start(OTHER_CORE, command, "upstream", self.upstream)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -143,7 +147,16 @@ class Field:
         pid = self._start(TESTED_CORE, command, "litellm", url, alive=alive, LITELLM_LOG="ERROR")
         return Target("litellm", url + PATH, pid)
 
-    def sonde(self, name: str = "sonde", **environment: str) -> Target:
+    def impersonating(self) -> Target:
+        """The same, asking over TLS as a browser does."""
+        settings = {
+            "PPLX_WEB_URL": self.tls_upstream,
+            "PPLX_IMPERSONATE": "chrome",
+            "BENCH_CA": str(self.certificate),
+        }
+        return self.sonde("impersonating", "bench.trusting", **settings)
+
+    def sonde(self, name: str = "sonde", module: str = "manage", **environment: str) -> Target:
         """One web process on PostgreSQL and Valkey, with key check, reservation and ledger as in earnest."""
         database, valkey = (
             self.stack.enter_context(_running(Postgres())),
@@ -163,7 +176,7 @@ class Field:
             "PPLX_IMPERSONATE": "off",
             **environment,
         }
-        up = [sys.executable, "manage.py", "up", "--role", "web"]
+        up = [sys.executable, "-m", module, "up", "--role", "web"]
         url = f"http://127.0.0.1:{port}"
         pid = self._start(TESTED_CORE, up, name, url, alive="/health/live", **settings)
         self._manage(settings, "shell", "-c", SETUP)

@@ -1,6 +1,6 @@
 """The upstream of the benchmark: the cheapest server that speaks both languages, so that it measures others.
 
-    python -m bench.upstream PORT
+    python -m bench.upstream PORT [TLS_PORT CERTIFICATE]
 
 `POST /rest/sse/perplexity_ask` answers as the web site does, `POST /v1/chat/completions` as OpenAI does.
 A marker in the question shapes the answer: `[bench:chunks=8;first=50;gap=200]` is eight pieces, the first
@@ -12,9 +12,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import ssl
 import sys
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import cast
 
 import uvloop
@@ -158,11 +159,16 @@ def _small(path: bytes) -> bytes:
     return head % (status, len(body)) + body
 
 
-async def serve(port: int) -> None:
-    server = await asyncio.get_running_loop().create_server(Connection, "127.0.0.1", port, backlog=4096)
+async def serve(port: int, tls_port: int = 0, certificate: str = "") -> None:
+    listen = partial(asyncio.get_running_loop().create_server, Connection, "127.0.0.1", backlog=4096)
+    if tls_port:
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(certificate)
+        await (await listen(port=tls_port, ssl=tls)).start_serving()
+    server = await listen(port=port)
     print("ready", flush=True)
     await server.serve_forever()
 
 
 if __name__ == "__main__":
-    uvloop.run(serve(int(sys.argv[1])))
+    uvloop.run(serve(int(sys.argv[1]), *map(int, sys.argv[2:3]), *sys.argv[3:]))
