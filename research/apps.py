@@ -3,6 +3,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from django.apps import AppConfig
+from django.db.models.signals import post_delete, post_save
 
 
 class ResearchConfig(AppConfig):
@@ -16,11 +17,15 @@ class ResearchConfig(AppConfig):
         super().import_models()
 
     def ready(self) -> None:
-        from portal.services.credits import refunding  # noqa: PLC0415  # needs the models
+        from portal.models.teams import Membership  # noqa: PLC0415  # needs the models
+        from portal.services.credits import refunding  # noqa: PLC0415
         from portal.services.users import before_disabling, disabling  # noqa: PLC0415
         from research.services.cancel import lock_runs_of_disabled, stop_runs_of_disabled  # noqa: PLC0415
         from research.services.money import note_refund  # noqa: PLC0415
+        from research.services.sharing import take_back_of_who_went  # noqa: PLC0415
 
+        for signal in (post_save, post_delete):
+            signal.connect(take_back_of_who_went, Membership, dispatch_uid="research.take_back_of_who_went")
         before_disabling.connect(lock_runs_of_disabled, dispatch_uid="research.lock_runs_of_disabled")
         disabling.connect(stop_runs_of_disabled, dispatch_uid="research.stop_runs_of_disabled")
         refunding.connect(note_refund, dispatch_uid="research.note_refund")

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import F, Func, IntegerField, Q, QuerySet
 
+from portal.models.teams import Membership, Team
 from portal.services.principal import Principal
 from portal.wire.errors import not_found
 from research.models.presets import Preset
@@ -36,19 +38,61 @@ HEAVY = tuple(
 """What a list has no use for: hundreds of kilobytes a report."""
 
 
+class _Length(Func):
+    """How many entries a JSON list has, without reading it."""
+
+    function = "JSON_ARRAY_LENGTH"
+    output_field = IntegerField()
+
+    def as_postgresql(self, compiler: Any, connection: Any) -> Any:
+        return self.as_sql(compiler, connection, function="JSONB_ARRAY_LENGTH")
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
+    """Runs with their reports, of which nothing is read that a list has no use for; each has
+    `source_count` besides."""
+
     runs: list[Run]
     has_more: bool
 
 
 def visible_runs(who: Principal) -> QuerySet[Run]:
+    """The caller's own, which only they may act on."""
     return Run.objects.filter(user_id=who.user_id, hidden_at=None)
+
+
+def readable_runs(who: Principal) -> QuerySet[Run]:
+    """The caller's own, and what others have given to the caller's team and are still in themselves."""
+    team = Membership.objects.filter(user_id=who.user_id).values("team")
+    given = Q(shared_with__in=team, user__membership__team=F("shared_with"))
+    return Run.objects.filter(Q(user_id=who.user_id) | given, hidden_at=None)
+
+
+def shared_runs(team: Team) -> QuerySet[Run]:
+    """What its people have given to the team, as long as they are in it."""
+    return Run.objects.filter(shared_with=team, hidden_at=None, user__membership__team=team)
+
+
+def readers_of(run: Run) -> list[int]:
+    """Ids of the users who may read a run now that is not their own."""
+    given = Run.objects.filter(pk=run.pk, hidden_at=None, user__membership__team=F("shared_with"))
+    people = Membership.objects.filter(team__in=given.values("shared_with"))
+    return list(people.exclude(user_id=run.user_id).values_list("user_id", flat=True))
 
 
 def find_run(who: Principal, run_id: UUID | None) -> Run:
     """The caller's own run with its report; every other id is answered like an unknown one."""
-    run = visible_runs(who).select_related("report").filter(pk=run_id).first() if run_id else None
+    return _found(visible_runs(who), run_id)
+
+
+def find_readable_run(who: Principal, run_id: UUID | None) -> Run:
+    """The same for one that the caller may read, with the user whose it is."""
+    return _found(readable_runs(who).select_related("user", "shared_with"), run_id)
+
+
+def _found(rows: QuerySet[Run], run_id: UUID | None) -> Run:
+    run = rows.select_related("report").filter(pk=run_id).first() if run_id else None
     if run is None:
         raise not_found()
     return run
@@ -57,18 +101,33 @@ def find_run(who: Principal, run_id: UUID | None) -> Run:
 def list_runs(
     who: Principal, limit: int, after: UUID | None = None, statuses: Collection[str] | None = None
 ) -> Page:
-    """Newest first, reports without their texts; `after` is the last run of the page before. `statuses`
-    are public ones; None lists all."""
-    rows = visible_runs(who).select_related("report").defer(*HEAVY)
-    if statuses is not None:
-        rows = standing(rows, statuses)
-    if after is not None:
-        moment = visible_runs(who).filter(pk=after).values_list("created_at", flat=True).first()
-        if moment is None:
-            raise not_found()
-        # The first condition says nothing new, but it is the one that an index can begin at.
-        rows = rows.filter(created_at__lte=moment).exclude(created_at=moment, pk__gte=after)
-    found = list(rows.order_by("-created_at", "-id")[: limit + 1])
+    """The caller's own, newest first; `after` is the last run of the page before. `statuses` are public
+    ones; None lists all."""
+    own = visible_runs(who)
+    rows = own if statuses is None else standing(own, statuses)
+    return _page(_behind(rows, own, "created_at", after), "created_at", limit)
+
+
+def list_shared_runs(team: Team, limit: int, after: UUID | None = None) -> Page:
+    """What the team was given, with whose it is; newest given first."""
+    given = shared_runs(team)
+    return _page(_behind(given, given, "shared_at", after).select_related("user"), "shared_at", limit)
+
+
+def _behind(rows: QuerySet[Run], places: QuerySet[Run], by: str, after: UUID | None) -> QuerySet[Run]:
+    """Those of `rows` that come behind `after`, which is one of `places`. Raises NotFound."""
+    if after is None:
+        return rows
+    moment = places.filter(pk=after).values_list(by, flat=True).first()
+    if moment is None:
+        raise not_found()
+    # The first condition says nothing new, but it is the one that an index can begin at.
+    return rows.filter(**{f"{by}__lte": moment}).exclude(**{by: moment, "pk__gte": after})
+
+
+def _page(rows: QuerySet[Run], by: str, limit: int) -> Page:
+    rows = rows.select_related("report").defer(*HEAVY).annotate(source_count=_Length("report__sources"))
+    found: list[Run] = list(rows.order_by(f"-{by}", "-id")[: limit + 1])
     return Page(found[:limit], len(found) > limit)
 
 

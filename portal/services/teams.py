@@ -1,7 +1,7 @@
 """Teams: who leads, who belongs, who goes. The leads of a team and admins decide (SPEC 2.1).
 
 Whoever changes a team holds its row, so that of two leads who put each other out one comes first,
-and the other is no lead any more: a team that had a lead keeps one.
+and the other is no lead any more: a team that had a lead keeps one, as long as it has anybody.
 """
 
 from __future__ import annotations
@@ -22,9 +22,22 @@ def may_manage(who: Principal, team: Team) -> bool:
 
 def hold(who: Principal, team: Team) -> None:
     """Lock the team for the rest of the transaction. Raises Forbidden for whoever may not change it."""
-    Team.objects.select_for_update(no_key=True).get(pk=team.pk)
+    _lock(team)
     if not may_manage(who, team):
         raise Forbidden("Only a lead of the team or an admin can do this.")
+
+
+def _lock(team: Team) -> None:
+    Team.objects.select_for_update(no_key=True).get(pk=team.pk)
+
+
+def is_needed(user_id: int, team: Team) -> bool:
+    """Whether without this lead there would be people in the team, and nobody to lead them."""
+    people = Membership.objects.filter(team=team)
+    leads, others = people.filter(role=Membership.Role.LEAD), people.exclude(user_id=user_id)
+    if not leads.filter(user_id=user_id).exists():
+        return False
+    return others.exists() and not (leads & others).filter(user__is_active=True).exists()
 
 
 def checked_role(role: str) -> str:
@@ -58,6 +71,22 @@ def remove_member(who: Principal, member: Membership) -> bool:
     if not gone:
         return False
     audit.record(who, "member.removed", f"user:{member.user_id}", team=member.team.name)
+    return True
+
+
+@transaction.atomic
+def leave_team(who: Principal, team: Team) -> bool:
+    """Go by oneself, with what whoever is removed keeps and loses. False when one is not in it.
+
+    Raises Invalid for the only lead of others.
+    """
+    _lock(team)
+    if is_needed(who.user_id, team):
+        raise Invalid("you are the only lead: make somebody else a lead before you go")
+    gone, _ = Membership.objects.filter(user_id=who.user_id, team=team).delete()
+    if not gone:
+        return False
+    audit.record(who, "member.left", f"user:{who.user_id}", team=team.name)
     return True
 
 

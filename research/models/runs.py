@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from portal.models.fields import CreditField
 from portal.models.keys import ApiKey
+from portal.models.teams import Team
 from portal.wire.ids import response_id
 from research.protocol.states import LIVE, PUBLIC, TERMINAL, State
 
@@ -106,6 +107,11 @@ class Run(models.Model):
     completed_at = models.DateTimeField(null=True)
     hidden_at = models.DateTimeField(null=True)
     """Deleted by its user or by retention: gone for every door, kept for the ledger."""
+    shared_with = models.ForeignKey(
+        Team, null=True, on_delete=models.SET_NULL, related_name="shared_runs", db_index=False
+    )
+    """The team its user has given it to. It counts as long as that is their team: see `research.queries`."""
+    shared_at = models.DateTimeField(null=True)
 
     class Meta:
         app_label = "research"
@@ -131,6 +137,11 @@ class Run(models.Model):
             ),
             models.Index(fields=["user", "fingerprint", "-created_at"], name="run_by_fingerprint"),
             models.Index(fields=["completed_at"], condition=Q(hidden_at__isnull=True), name="run_by_age"),
+            models.Index(
+                fields=["shared_with", "-shared_at", "-id"],
+                condition=Q(shared_with__isnull=False, hidden_at__isnull=True),
+                name="run_by_team",
+            ),
         )
         constraints = (
             models.UniqueConstraint(

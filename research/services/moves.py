@@ -10,20 +10,23 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
 
 from django.conf import settings
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import Case, F, Q, QuerySet, Value, When
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from portal.live.publish import publish_after_commit
+from portal.live.events import RunMoved
+from portal.live.publish import publish, publish_after_commit
 from portal.services.transactions import joined
 from research.models.reports import RunEvent
 from research.models.runs import Run
 from research.protocol.states import PUBLIC, TERMINAL, State, may_move
+from research.queries import readers_of
 
 AT_REST: dict[str, Any] = {"lease_token": None, "lease_until": None}
 
@@ -167,9 +170,16 @@ def rows_of(run: Run, events: Sequence[Event], last: int) -> list[RunEvent]:
 
 def tell(run: Run, state: State, last: int) -> None:
     """Tell the browsers of event `last` once it is committed."""
-    publish_after_commit(
-        run.user_id, {"type": "run", "id": run.public_id, "seq": last, "state": PUBLIC[state]}
-    )
+    event: RunMoved = {"type": "run", "id": run.public_id, "seq": last, "state": PUBLIC[state]}
+    publish_after_commit(run.user_id, event)
+    if run.shared_with_id is not None:
+        transaction.on_commit(partial(_tell_readers, run, event), robust=True)
+
+
+def _tell_readers(run: Run, event: RunMoved) -> None:
+    """Whoever may read the run at this moment, whatever page they have open since when."""
+    for user_id in readers_of(run):
+        publish(user_id, event)
 
 
 def flag(run: Run, events: Sequence[Event], **changes: Any) -> bool:

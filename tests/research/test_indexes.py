@@ -12,15 +12,17 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from portal.models.ledger import LedgerEntry
+from portal.models.teams import Team
 from portal.services.ledger_check import open_reservations
 from portal.services.principal import Principal
 from research.models.reports import RunEvent
 from research.models.runs import Run
 from research.protocol.states import State
-from research.queries import standing, visible_runs
+from research.queries import readable_runs, shared_runs, standing, visible_runs
 from research.services import advance, watch
 
 ME = Principal(1, frozenset())
+TEAM = Team(pk=1)
 NOW = timezone.now()
 READS: dict[str, tuple[Callable[[], QuerySet[Any]], str]] = {
     "submit": (lambda: advance.due_to_submit(NOW).order_by("next_run_at")[:1], "run_due"),
@@ -39,6 +41,23 @@ READS: dict[str, tuple[Callable[[], QuerySet[Any]], str]] = {
     "my failed runs": (
         lambda: standing(visible_runs(ME), ["failed"]).order_by("-created_at", "-id")[:21],
         "run_ended_by_user",
+    ),
+    "a team's runs": (
+        lambda: shared_runs(TEAM).select_related("user").order_by("-shared_at", "-id")[:21],
+        "run_by_team (shared_with_id=?)",
+    ),
+    "a team's runs, further on": (
+        lambda: (
+            shared_runs(TEAM)
+            .filter(shared_at__lte=NOW)
+            .exclude(shared_at=NOW, pk__gte=uuid4())
+            .order_by("-shared_at", "-id")[:21]
+        ),
+        "run_by_team (shared_with_id=? AND shared_at<?)",
+    ),
+    "a run to read": (
+        lambda: readable_runs(ME).filter(pk=uuid4()).order_by(),
+        "sqlite_autoindex_research_run_1 (id=?)",
     ),
     "everybody's runs": (lambda: Run.objects.select_related("user")[:101], "run_by_time"),
     "usual time": (
