@@ -171,4 +171,5 @@ async def serve(port: int, tls_port: int = 0, certificate: str = "") -> None:
 
 
 if __name__ == "__main__":
-    uvloop.run(serve(int(sys.argv[1]), *map(int, sys.argv[2:3]), *sys.argv[3:]))
+    port, tls_port, certificate = [*sys.argv[1:], "0", ""][:3]
+    uvloop.run(serve(int(port), int(tls_port), certificate))

@@ -16,7 +16,7 @@ from rest_framework.request import Request  # noqa: E402
 from rest_framework.response import Response  # noqa: E402
 from rest_framework.views import APIView  # noqa: E402
 
-from portal.api.auth import KeyAuthentication  # noqa: E402
+from portal.api.authentication import KeyAuthentication  # noqa: E402
 from portal.services.principal import Principal  # noqa: E402
 from portal.wire.fields import fields_of  # noqa: E402
 from research.models.runs import Door  # noqa: E402

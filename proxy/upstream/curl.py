@@ -8,7 +8,7 @@ is slow.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Mapping
 
 import certifi
@@ -53,11 +53,12 @@ def _target(profile: str) -> str:
 class CurlReply:
     """One transfer. curl calls `_take_header` and `_take_body` on the loop's own thread."""
 
-    def __init__(self, client: CurlClient, handle: Curl) -> None:
+    def __init__(self, client: CurlClient, handle: Curl, method: str) -> None:
         self.status = 0
         self.headers: Mapping[str, str] = {}
         self.set_cookies: tuple[str, ...] = ()
         self._client = client
+        self._method = method
         self._handle: Curl | None = handle
         self._head: list[bytes] = []
         self._headed = asyncio.Event()
@@ -99,7 +100,7 @@ class CurlReply:
     async def close(self) -> None:
         handle, self._handle = self._handle, None
         if handle is not None:
-            self._client.give_back(handle)
+            self._client.give_back(handle, self._method)
 
     def _take_header(self, line: bytes) -> int:
         if self._headed.is_set():
@@ -157,14 +158,16 @@ class CurlClient:
         self._profile = _target(profile)
         self._ca_file = ca_file or certifi.where()
         self._multi = AsyncCurl()
-        self._idle: list[Curl] = []
+        self._idle: defaultdict[str, list[Curl]] = defaultdict(list)
+        """By their method: what is the same for all requests of one is set once for each handle."""
         self._closed = False
 
     async def open(self, request: Request) -> Reply:
-        handle = self._idle.pop() if self._idle else Curl()
+        idle = self._idle[request.method]
+        handle = idle.pop() if idle else self._handle_for(request.method)
         try:
-            self._prepare(handle, request)
-            reply = CurlReply(self, handle)
+            _prepare(handle, request)
+            reply = CurlReply(self, handle, request.method)
             transfer = self._multi.add_handle(handle)
         except BaseException:
             handle.close()
@@ -172,40 +175,47 @@ class CurlClient:
         await reply.head(transfer)
         return reply
 
-    def give_back(self, handle: Curl) -> None:
-        """End the transfer, if it still runs, and keep the handle for the next one."""
+    def give_back(self, handle: Curl, method: str) -> None:
+        """End the transfer, if it still runs, and keep the handle for the next one of its method."""
         if self._closed:
             handle.close()
             return
         self._multi.remove_handle(handle)
         handle.clean_handles_and_buffers()
-        if len(self._idle) < MOST_IDLE:
-            handle.reset()
-            self._idle.append(handle)
+        if len(self._idle[method]) < MOST_IDLE:
+            self._idle[method].append(handle)
         else:
             handle.close()
 
     async def close(self) -> None:
         self._closed = True
         await self._multi.close()  # type: ignore[no-untyped-call]  # has none
-        for handle in self._idle:
-            handle.close()
+        for handles in self._idle.values():
+            for handle in handles:
+                handle.close()
 
-    def _prepare(self, handle: Curl, request: Request) -> None:
+    def _handle_for(self, method: str) -> Curl:
+        handle = Curl()
         handle.impersonate(self._profile)
-        handle.setopt(CurlOpt.URL, request.url.encode())
         handle.setopt(CurlOpt.CAINFO, self._ca_file)
         handle.setopt(CurlOpt.PROXY, b"")  # the environment's proxies are not ours
         handle.setopt(CurlOpt.FOLLOWLOCATION, 0)
         handle.setopt(CurlOpt.CONNECTTIMEOUT, CONNECT_SECONDS)
         handle.setopt(CurlOpt.NOSIGNAL, 1)
-        if request.method != "GET":
-            handle.setopt(CurlOpt.POSTFIELDSIZE, len(request.body))
-            handle.setopt(CurlOpt.POSTFIELDS, request.body)
-            handle.setopt(CurlOpt.CUSTOMREQUEST, request.method.encode())
-        headers = {**request.headers, "expect": ""}
-        lines = [f"{name}: {value}" if value else f"{name}:" for name, value in headers.items()]
-        handle.setopt(CurlOpt.HTTPHEADER, [line.encode() for line in lines])
+        if method != "GET":
+            handle.setopt(CurlOpt.POST, 1)
+            handle.setopt(CurlOpt.CUSTOMREQUEST, method.encode())
+        return handle
+
+
+def _prepare(handle: Curl, request: Request) -> None:
+    handle.setopt(CurlOpt.URL, request.url.encode())
+    if request.method != "GET":
+        handle.setopt(CurlOpt.POSTFIELDSIZE, len(request.body))
+        handle.setopt(CurlOpt.POSTFIELDS, request.body)
+    headers = {**request.headers, "expect": ""}
+    lines = [f"{name}: {value}" if value else f"{name}:" for name, value in headers.items()]
+    handle.setopt(CurlOpt.HTTPHEADER, [line.encode() for line in lines])
 
 
 def _told(error: CurlError | None) -> Unreachable | Lost:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from dataclasses import replace
 
 import pytest
 from pytest_django.fixtures import Settings
@@ -46,6 +47,29 @@ async def test_it_sends_what_it_is_given(client: Client) -> None:
     assert {"x-one: 1", "cookie: a=b; c=d", "content-type: application/json"} <= set(lines)
     assert "content-length: 11" in lines
     assert body == b'{"a": "\xc3\xa9"}'
+
+
+async def test_it_takes_nothing_of_one_request_along_to_the_next(client: Client) -> None:
+    """Handles and connections are kept; the next request may be another account's."""
+    answer = (
+        b"HTTP/1.1 200 OK\r\nSet-Cookie: mine=1; Path=/\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
+    )
+    requests = (
+        Request("POST", "", {"x-one": "1", "cookie": "a=b"}, b"a long body of the first"),
+        Request("POST", "", {"x-two": "2"}, b"short"),
+        Request("POST", ""),
+        Request("GET", "", {"x-three": "3"}),
+        Request("PUT", "", {}, b"put"),
+    )
+    with SocketServer(answer, hangs_up=True) as server:
+        for asked in requests:
+            assert await whole(await client.open(replace(asked, url=server.url))) == b"ok"
+    found = [(sent.split(b" ", 1)[0], sent.partition(b"\r\n\r\n")[2]) for sent in server.requests]
+    assert found == [(asked.method.encode(), asked.body) for asked in requests]
+    for sent in server.requests[1:]:
+        assert b"mine=1" not in sent
+        assert b"a=b" not in sent
+        assert b"x-one" not in sent.lower()
 
 
 async def test_it_gives_the_head_before_the_body(client: Client) -> None:
