@@ -27,7 +27,7 @@ NAVIGATION = (
     Place("chat", "Chat", ("conversation",)),
     Place("keys", "Keys", ("key-rotate", "key-revoke")),
     Place("connect", "Connect"),
-    Place("team", "Team"),
+    Place("team", "Team", ("shared-reports",)),
 )
 
 

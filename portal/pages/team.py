@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from django.conf import settings
@@ -28,7 +28,7 @@ from portal.queries import (
 from portal.services.errors import Invalid
 from portal.services.invitations import create_invitation, revoke_invitation
 from portal.services.principal import Principal
-from portal.services.teams import may_manage, remove_member, set_role
+from portal.services.teams import is_needed, leave_team, may_manage, remove_member, set_role
 from portal.wire.errors import Forbidden
 
 PAGE = 50
@@ -64,15 +64,9 @@ def team(request: HttpRequest) -> HttpResponseBase:
 @page
 def change_role(request: HttpRequest, member: int) -> HttpResponseBase:
     who = principal(request)
-    row = find_member(_managed(who), member)
-    role = request.POST.get("role", "")
-    try:
-        if set_role(who, row, role):
-            what = "leads the team now" if role == Membership.Role.LEAD else "is a member now, and no lead"
-            messages.success(request, f"{_name(row)} {what}.")
-    except Invalid as problem:
-        messages.error(request, sentence(problem))
-    return redirect("team")
+    row, role = find_member(_managed(who), member), request.POST.get("role", "")
+    what = "leads the team now" if role == Membership.Role.LEAD else "is a member now, and no lead"
+    return _changed(request, lambda: set_role(who, row, role), f"{_name(row)} {what}.")
 
 
 @require_POST
@@ -80,9 +74,24 @@ def change_role(request: HttpRequest, member: int) -> HttpResponseBase:
 def remove(request: HttpRequest, member: int) -> HttpResponseBase:
     who = principal(request)
     row = find_member(_managed(who), member)
+    return _changed(request, lambda: remove_member(who, row), f"{_name(row)} is no longer in the team.")
+
+
+@require_POST
+@page
+def leave(request: HttpRequest) -> HttpResponseBase:
+    who = principal(request)
+    own = team_of(who.user_id)
+    if own is None:
+        return redirect("team")
+    return _changed(request, lambda: leave_team(who, own), f"You are no longer in {own.name}.")
+
+
+def _changed(request: HttpRequest, change: Callable[[], bool], told: str) -> HttpResponse:
+    """Back to the page, which tells what was done, if anything was, or why nothing could be."""
     try:
-        if remove_member(who, row):
-            messages.success(request, f"{_name(row)} is no longer in the team.")
+        if change():
+            messages.success(request, told)
     except Invalid as problem:
         messages.error(request, sentence(problem))
     return redirect("team")
@@ -134,6 +143,7 @@ def _show(
         "more": rows[PAGE - 1].pk if len(rows) > PAGE else "",
         "after": request.GET.get("after"),
         "manages": manages,
+        "needed": is_needed(who.user_id, own),
         "invitations": list(invitations_to(own)) if manages else [],
         "new": new,
         "roles": ROLES,

@@ -14,6 +14,7 @@ urlpatterns = [
     path("keys/<str:public_id>/rotate", keys.rotate, name="key-rotate"),
     path("keys/<str:public_id>/revoke", keys.revoke, name="key-revoke"),
     path("team", team.team, name="team"),
+    path("team/leave", team.leave, name="team-leave"),
     path("team/members/<int:member>/role", team.change_role, name="member-role"),
     path("team/members/<int:member>/remove", team.remove, name="member-remove"),
     path("team/invitations/<int:invitation>/revoke", team.revoke, name="invitation-revoke"),

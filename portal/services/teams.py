@@ -7,6 +7,7 @@ and the other is no lead any more: a team that had a lead keeps one, as long as 
 from __future__ import annotations
 
 from django.db import transaction
+from django.db.models import Count, Q
 
 from portal.models.teams import Membership, Team
 from portal.services import audit
@@ -33,11 +34,13 @@ def _lock(team: Team) -> None:
 
 def is_needed(user_id: int, team: Team) -> bool:
     """Whether without this lead there would be people in the team, and nobody to lead them."""
-    people = Membership.objects.filter(team=team)
-    leads, others = people.filter(role=Membership.Role.LEAD), people.exclude(user_id=user_id)
-    if not leads.filter(user_id=user_id).exists():
-        return False
-    return others.exists() and not (leads & others).filter(user__is_active=True).exists()
+    lead, other = Q(role=Membership.Role.LEAD), ~Q(user_id=user_id)
+    people = Membership.objects.filter(team=team).aggregate(
+        leads=Count("pk", filter=lead & ~other),
+        others=Count("pk", filter=other),
+        others_lead=Count("pk", filter=lead & other & Q(user__is_active=True)),
+    )
+    return bool(people["leads"] and people["others"] and not people["others_lead"])
 
 
 def checked_role(role: str) -> str:

@@ -13,13 +13,15 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from portal.pages.base import page, principal
+from portal.queries import team_of
+from portal.services.principal import Principal
 from portal.wire.errors import BadRequest
 from portal.wire.ids import parse_response_id
 from proxy.services.deep_attachments import names_attached
 from research.models.runs import Run
 from research.pages.events import lines_of
 from research.pages.shown import LONG_QUESTION, cost_of, gauge_of, report_of, tab_title
-from research.queries import events_after, find_run, list_runs, preset_titles
+from research.queries import events_after, find_readable_run, list_runs, preset_titles, readable_runs
 from research.services.cancel import cancel_run
 
 PAGE = 50
@@ -28,23 +30,25 @@ PAGE = 50
 @require_safe
 @page
 def show_list(request: HttpRequest) -> HttpResponseBase:
-    after = request.GET.get("after")
-    found = list_runs(principal(request), PAGE, _run_id(after) if after else None)
-    return render(request, "research/runs.html", {"page": found, "after": after, "titles": preset_titles()})
+    found = list_runs(principal(request), PAGE, place_after(request))
+    context = {"page": found, "after": request.GET.get("after"), "titles": preset_titles()}
+    return render(request, "research/runs.html", context)
 
 
 @require_safe
 @page
 def show_run(request: HttpRequest, public_id: str) -> HttpResponseBase:
-    run = find_run(principal(request), parse_response_id(public_id))
-    return render(request, "research/run.html", _of_run(run))
+    who = principal(request)
+    run = find_readable_run(who, parse_response_id(public_id))
+    own_team = team_of(who.user_id) if run.user_id == who.user_id else None
+    return render(request, "research/run.html", _of_run(who, run) | {"own_team": own_team})
 
 
 @require_safe
 @page
 def show_changes(request: HttpRequest, public_id: str) -> HttpResponseBase:
     """What a page that knows the events up to `after` has to change: HTML by place, as JSON."""
-    run = find_run(principal(request), parse_response_id(public_id))
+    run = find_readable_run(principal(request), parse_response_id(public_id))
     return JsonResponse(_changes(request, run, _after(request)))
 
 
@@ -60,10 +64,11 @@ def stop(request: HttpRequest, public_id: str) -> HttpResponseBase:
     return redirect("run", public_id)
 
 
-def _run_id(public_id: str) -> UUID:
-    """Raises Http404 for what is no id."""
-    run_id = parse_response_id(public_id)
-    if run_id is None:
+def place_after(request: HttpRequest) -> UUID | None:
+    """The run behind which a page of a list begins. Raises Http404 for what is no id."""
+    after = request.GET.get("after")
+    run_id = parse_response_id(after) if after else None
+    if after and run_id is None:
         raise Http404
     return run_id
 
@@ -73,11 +78,13 @@ def _after(request: HttpRequest) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
 
 
-def _of_run(run: Run, after: int = 0) -> dict[str, Any]:
-    """Everything the templates of a run are made of."""
+def _of_run(who: Principal, run: Run, after: int = 0) -> dict[str, Any]:
+    """Everything the templates of a run are made of; `owner` is None on the owner's own page."""
     lines = lines_of(events_after(run, after))
     return {
         "run": run,
+        "owner": run.user if run.user_id != who.user_id else None,
+        "previous": readable_runs(who).filter(pk=run.previous_id).first() if run.previous_id else None,
         "lines": lines,
         "seq": lines[-1].seq if lines else after,
         "gauge": None if run.is_terminal else gauge_of(run, timezone.now()),
@@ -93,7 +100,7 @@ def _of_run(run: Run, after: int = 0) -> dict[str, Any]:
 
 def _changes(request: HttpRequest, run: Run, after: int) -> dict[str, Any]:
     """A live run gets its gauge and new events; an ended one its whole body, once."""
-    context = _of_run(run, 0 if run.is_terminal else after)
+    context = _of_run(principal(request), run, 0 if run.is_terminal else after)
     told = {
         "seq": context["seq"],
         "status": run.status,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from research.pages import ask, runs
+from research.pages import ask, runs, sharing
 
 urlpatterns = [
     path("", ask.ask, name="ask"),
@@ -12,4 +12,7 @@ urlpatterns = [
     path("runs/<str:public_id>", runs.show_run, name="run"),
     path("runs/<str:public_id>/live", runs.show_changes, name="run-live"),
     path("runs/<str:public_id>/stop", runs.stop, name="run-stop"),
+    path("runs/<str:public_id>/share", sharing.share, name="run-share"),
+    path("runs/<str:public_id>/take-back", sharing.take_back, name="run-take-back"),
+    path("team/reports", sharing.show_shared, name="shared-reports"),
 ]

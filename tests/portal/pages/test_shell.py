@@ -14,7 +14,7 @@ from portal.models.users import User
 from tests.portal.people import somebody
 
 pytestmark = pytest.mark.django_db
-PAGES = ("/", "/runs", "/chat", "/keys", "/connect", "/team", "/account/password/change/")
+PAGES = ("/", "/runs", "/chat", "/keys", "/connect", "/team", "/team/reports", "/account/password/change/")
 OPEN_PAGES = ("/account/login/", "/account/password/reset/", "/account/signup/", "/invite/nothing")
 
 

@@ -54,7 +54,7 @@ def test_it_shows_members_and_pool_to_a_member_and_nothing_to_change(team: Team)
     assert colleague.user.email in page
     assert stranger.user.email not in page
     assert "coming@example.org" not in page
-    assert page.count("<form") == 1  # logging out
+    assert page.count("<form") == 2  # logging out, and leaving
 
 
 @pytest.mark.parametrize("path", ["team", *(f"team/{action}" for action in ACTIONS)])
@@ -113,6 +113,31 @@ def test_it_changes_a_role_and_removes(team: Team, lead: Client) -> None:
     assert f"{member.user.email} is no longer in the team" in said
 
     assert not Membership.objects.filter(pk=member.pk).exists()
+
+
+def test_it_lets_a_member_leave_after_saying_what_that_means(team: Team, lead: Client) -> None:
+    client = client_of(member_of(team).user)
+
+    page = client.get("/team").text
+    assert "lose the team’s pool of 50 credits" in page
+    assert "The reports you shared are taken back" in page
+    assert 'data-dialog="leave-dialog"' in page
+    said = client.post("/team/leave", follow=True).text
+
+    assert f"You are no longer in {team.name}." in said
+    assert "You are in no team" in said
+    assert client.post("/team/leave", follow=True).status_code == 200
+    assert client.get("/team/leave").status_code == 405
+
+
+def test_it_tells_the_only_lead_to_find_another_first(team: Team, lead: Client) -> None:
+    assert 'action="/team/leave"' in lead.get("/team").text
+    member_of(team)
+
+    assert 'action="/team/leave"' not in lead.get("/team").text
+    said = lead.post("/team/leave", follow=True).text
+    assert said.count("You are the only lead: make somebody else a lead before you go") == 2
+    assert Membership.objects.filter(team=team, role="lead").exists()
 
 
 def test_it_says_why_nothing_was_changed(team: Team, lead: Client) -> None:

@@ -83,6 +83,8 @@ OF_PAGES: dict[str, Maker] = {
     "runs/<str:public_id>": a_run_s_page,
     "runs/<str:public_id>/live": a_run_s_page,
     "runs/<str:public_id>/stop": a_run_s_page,
+    "runs/<str:public_id>/share": a_run_s_page,
+    "runs/<str:public_id>/take-back": a_run_s_page,
     "chat/<uuid:conversation_id>": a_talk,
     "chat/<uuid:conversation_id>/live": a_talk,
     "chat/<uuid:conversation_id>/stop": a_talk,

@@ -14,7 +14,7 @@ from portal.services import ledger
 from portal.services.errors import Invalid
 from portal.services.ledger import balance_of
 from portal.services.principal import Principal, principal_of
-from portal.services.teams import remove_member, set_role
+from portal.services.teams import leave_team, remove_member, set_role
 from portal.wire.errors import Forbidden, NotFound
 from tests.portal.people import a_team, all_at_once, amounts, an_admin, credits_of, leads, somebody
 
@@ -110,6 +110,53 @@ def test_it_leaves_a_lead_when_all_leads_put_each_other_out_at_once() -> None:
     left = Membership.objects.filter(team=team).count()
     assert left == 4 - outcomes.count(True) >= 1
     assert {type(outcome) for outcome in outcomes} <= {bool, Forbidden}
+
+
+def test_it_lets_anybody_leave_and_keeps_what_is_theirs(team: Team, lead: Principal) -> None:
+    user = member_of(team).user
+    ledger.reserve(user.pk, "run:1", Decimal(30))
+
+    assert leave_team(principal_of(user), team)
+    ledger.close("run:1", ledger.ZERO)
+
+    assert not Membership.objects.filter(user=user).exists()
+    assert amounts(balance_of(user.pk)) == ("0", "10", "0", "0")
+    assert CreditAccount.objects.get(team=team).own == 50
+    assert last_audit() == ("member.left", f"user:{user.pk}", user.pk)
+    assert not leave_team(principal_of(user), team)
+    assert not leave_team(principal_of(user), a_team())
+
+
+def test_it_keeps_the_only_lead_as_long_as_there_are_others(team: Team, lead: Principal) -> None:
+    other = member_of(team)
+
+    with pytest.raises(Invalid, match="make somebody else a lead"):
+        leave_team(lead, team)
+
+    set_role(lead, other, "lead")
+    User.objects.filter(pk=other.user_id).update(is_active=False)
+    with pytest.raises(Invalid, match="make somebody else a lead"):
+        leave_team(lead, team)
+
+    User.objects.filter(pk=other.user_id).update(is_active=True)
+    assert leave_team(lead, team)
+
+
+def test_it_lets_the_last_one_go(team: Team, lead: Principal) -> None:
+    assert leave_team(lead, team)
+    assert not Membership.objects.filter(team=team).exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_it_leaves_a_lead_when_all_leads_leave_at_once() -> None:
+    team = a_team()
+    all_leads = [leads(somebody(team=team)) for _ in range(3)]
+    member_of(team)
+
+    outcomes = all_at_once(3, lambda place: leave_team(all_leads[place], team))
+
+    assert [type(outcome) for outcome in outcomes if outcome is not True] == [Invalid]
+    assert Membership.objects.filter(team=team, role="lead").count() == 1
 
 
 @pytest.mark.cluster
