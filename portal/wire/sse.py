@@ -8,6 +8,7 @@ line never closed does not exist. The bytes may be cut anywhere, inside a UTF-8 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 LONGEST = 16 * 1024 * 1024
 """Bytes that may wait for the end of their record (perplexity-web §5)."""
@@ -18,8 +19,7 @@ class SseTooLong(Exception):
     """More than `LONGEST` bytes came without the end of a record: this is no event stream."""
 
 
-@dataclass(frozen=True, slots=True)
-class SseRecord:
+class SseRecord(NamedTuple):
     """One event. `event` is "message" where the stream named none; `data` is UTF-8, not checked."""
 
     event: str
@@ -40,7 +40,7 @@ class SseDecoder:
     _line_size: int = 0
     _data: list[bytes] = field(default_factory=list)
     _data_size: int = 0
-    _event: bytes = b""
+    _event: str = ""
     _after_cr: bool = False
     _at_start: bool = True
 
@@ -50,8 +50,12 @@ class SseDecoder:
             self._after_cr = False
             if data[0] == 0x0A:
                 data = data[1:]
-        lines = self._lines(data)
-        records = [record for line in lines if (record := self._read(line)) is not None]
+        records: list[SseRecord] = []
+        for line in self._lines(data):
+            if line:
+                self._read(line)
+            elif record := self._dispatch():
+                records.append(record)
         if self._line_size + self._data_size > self.longest:
             raise SseTooLong(f"more than {self.longest:,} bytes without the end of a record")
         return records
@@ -80,27 +84,24 @@ class SseDecoder:
         self._line.append(piece)
         self._line_size += len(piece)
 
-    def _read(self, line: bytes) -> SseRecord | None:
-        """What one line does: completes a record, or adds to the one that is open."""
-        if not line:
-            return self._dispatch()
+    def _read(self, line: bytes) -> None:
+        """Adds to the record that is open."""
         name, _, value = line.partition(b":")
         if name == b"data":
             value = value.removeprefix(b" ")
             self._data.append(value)
             self._data_size += len(value) + 1
         elif name == b"event":
-            self._event = value.removeprefix(b" ")
-        return None
+            self._event = value.removeprefix(b" ").decode("utf-8", "replace")
 
     def _dispatch(self) -> SseRecord | None:
-        event, self._event = self._event, b""
+        event, self._event = self._event, ""
         if not self._data:
             return None
         data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
         self._data.clear()
         self._data_size = 0
-        return SseRecord(event.decode("utf-8", "replace") or "message", data)
+        return SseRecord(event or "message", data)
 
 
 def encode_event(data: str, event: str | None = None) -> bytes:

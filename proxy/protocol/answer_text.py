@@ -36,13 +36,14 @@ class AnswerText:
     def place(self, offset: int | None, chunks: list[str]) -> str:
         """Chunks from index `offset` on; None puts them at the end."""
         new: list[str] = []
+        placed = self._chunks
         for index, chunk in enumerate(chunks, self.count if offset is None else offset):
-            if index == self.count:
+            if index == len(placed):
                 new.append(chunk)
-                self._chunks.append(chunk)
-            elif index > self.count:
+                placed.append(chunk)
+            elif index > len(placed):
                 self._early[index] = chunk
-            elif chunk != self._chunks[index]:
+            elif chunk != placed[index]:
                 new.append(self._change(index, chunk))
         while self._early and self.count in self._early:
             new.append(self._early[self.count])

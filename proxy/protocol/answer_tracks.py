@@ -17,7 +17,7 @@ from proxy.protocol.tolerant import items_of, text_of, whole_of
 
 Shape = Literal["blocks", "workflow", "steps"]
 
-_FIELD = "markdown_block"
+MARKDOWN = "markdown_block"
 _TRACK = re.compile(r"ask_text(?:_\d{1,4}_markdown)?")
 _PREFERRED = "ask_text"
 
@@ -26,7 +26,7 @@ _PREFERRED = "ask_text"
 class AnswerTracks:
     text: AnswerText = field(default_factory=AnswerText)
     _shape: Shape | None = None
-    _track: str = ""
+    _track: str = _PREFERRED
     _last_words: dict[Shape, str] = field(default_factory=dict)
     _workflow: dict[str, object] = field(default_factory=dict)
     _document: list[object] = field(default_factory=list)
@@ -34,9 +34,10 @@ class AnswerTracks:
 
     def read_blocks(self, blocks: list[Block]) -> str:
         """What the markdown blocks of one frame add."""
-        tracks = {
-            block.usage: block for block in blocks if block.field == _FIELD and _TRACK.fullmatch(block.usage)
-        }
+        tracks: dict[str, Block] = {}
+        for block in blocks:
+            if block.field == MARKDOWN and (block.usage == self._track or _TRACK.fullmatch(block.usage)):
+                tracks[block.usage] = block
         if not tracks:
             return ""
         if self._track not in tracks:
@@ -70,7 +71,7 @@ class AnswerTracks:
             return any(name == "workflow_block" for _, name in lost)
         if self._shape is None or self._last_word(self._shape) is not None:
             return False
-        return self.text.has_hole or (self._track, _FIELD) in lost
+        return self.text.has_hole or (self._track, MARKDOWN) in lost
 
     @property
     def taken_back(self) -> bool:
@@ -109,18 +110,18 @@ class AnswerTracks:
 
     def _markdown(self, block: Block) -> str:
         value = block.value
-        answer = text_of(value.get("answer"))
         chunks = items_of(value.get("chunks"))
         offset = whole_of(value.get("chunk_starting_offset"))
         if value.get("progress") == "DONE":
             # The snapshot may cut its chunks elsewhere: it is compared as a text, not by index.
-            whole = answer or ("" if offset else "".join(_texts(chunks)))
-            if whole or isinstance(value.get("answer"), str):
+            answer = value.get("answer")
+            whole = text_of(answer) or ("" if offset else "".join(_texts(chunks)))
+            if whole or isinstance(answer, str):
                 self._last_words["blocks"] = whole
             return ""
         if not self._may_follow("blocks"):
             return ""
-        if answer and not chunks and not self.text.count:
+        if not (chunks or self.text.count) and (answer := text_of(value.get("answer"))):
             return self._follow("blocks", self.text.grow(answer))
         return self._follow("blocks", self._place(block, offset, chunks))
 
@@ -137,7 +138,7 @@ class AnswerTracks:
 
 
 def _texts(chunks: list[object]) -> list[str]:
-    return [text_of(chunk) for chunk in chunks]
+    return [chunk if isinstance(chunk, str) else "" for chunk in chunks]
 
 
 def _size(chunks: list[object]) -> int:

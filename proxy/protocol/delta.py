@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
+import msgspec
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -36,9 +38,8 @@ class Thread:
     slug: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
-    """The next piece of the answer."""
+class Text(msgspec.Struct, frozen=True, gc=False):
+    """The next piece of the answer. A struct, since hundreds may come in one read."""
 
     text: str
 

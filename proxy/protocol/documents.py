@@ -6,7 +6,6 @@ thread of that document: it is forgotten until a patch replaces it whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import msgspec
@@ -20,7 +19,7 @@ _OPERATIONS = frozenset({"add", "replace", "remove"})
 _UNFIT = (JsonPatchException, JsonPointerException, TypeError, ValueError, LookupError, RecursionError)
 
 
-class Block(msgspec.Struct, frozen=True):
+class Block(msgspec.Struct, frozen=True, gc=False):
     """`value` as it stands now.
 
     `kept`: it is a document that patches build up, so its lists are whole. `patched`: the paths that
@@ -64,39 +63,36 @@ class Documents:
     _values: dict[tuple[str, str], object] = field(default_factory=dict)
     lost: set[tuple[str, str]] = field(default_factory=set)
 
-    def read(self, blocks: object) -> Iterator[Block]:
+    def read(self, blocks: object) -> list[Block]:
         """The blocks of one frame, patches applied; what is of no known form is left out."""
+        found: list[Block] = []
         for block in objects_of(blocks):
             usage = text_of(block.get("intended_usage"))
             diff = block.get("diff_block")
             if isinstance(diff, dict):
-                patched = self._patch(usage, diff)
-                if patched is not None:
-                    yield patched
-            else:
-                yield from self._materialised(usage, block)
+                found += self._patch(usage, diff)
+                continue
+            for name, value in block.items():
+                if isinstance(value, dict) and name.endswith("_block"):
+                    if self.lost:
+                        self.lost.discard((usage, name))
+                    found.append(Block(usage, name, value))
+        return found
 
-    def _materialised(self, usage: str, block: dict[str, object]) -> Iterator[Block]:
-        for name, value in block.items():
-            if isinstance(value, dict) and name.endswith("_block"):
-                if self.lost:
-                    self.lost.discard((usage, name))
-                yield Block(usage, name, value)
-
-    def _patch(self, usage: str, diff: dict[str, object]) -> Block | None:
+    def _patch(self, usage: str, diff: dict[str, object]) -> list[Block]:
         name = text_of(diff.get("field"))
         key = (usage, name)
         patches = objects_of(diff.get("patches"))
         paths = tuple(text_of(patch.get("path")) for patch in patches)
         if not patches or (key in self.lost and "" not in paths):
-            return None
+            return []
         try:
             self._values[key] = _applied(self._values.pop(key, {}), patches)
         except _UNFIT:
             self.lost.add(key)
-            return None
+            return []
         self.lost.discard(key)
-        return Block(usage, name, object_of(self._values[key]), True, None if "" in paths else paths)
+        return [Block(usage, name, object_of(self._values[key]), True, None if "" in paths else paths)]
 
 
 def _applied(document: object, patches: list[dict[str, object]]) -> object:

@@ -28,14 +28,14 @@ def items_of(value: object) -> list[object]:
 
 
 def objects_of(value: object) -> list[dict[str, object]]:
-    return [item for item in items_of(value) if isinstance(item, dict)]
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def whole_of(value: object) -> int | None:
     """A whole number; JSON's `true` is none, 3.0 is one."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    return int(value) if isinstance(value, float) and value.is_integer() else None
 
 
 def detail_of(*candidates: object) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from portal.wire.sse import SseRecord
 from proxy.protocol import web_steps, workflow
-from proxy.protocol.answer_tracks import AnswerTracks
+from proxy.protocol.answer_tracks import MARKDOWN, AnswerTracks
 from proxy.protocol.delta import (
     Delta,
     Done,
@@ -113,17 +113,19 @@ class WebAnswer:
         deltas: list[Delta] = []
         self._read_thread(frame, deltas)
         emitted = self._tracks.text.size
-        blocks = list(self._documents.read(frame.blocks)) if frame.blocks else []
+        blocks = self._documents.read(frame.blocks)
         answer = [text] if (text := self._tracks.read_blocks(blocks)) else []
         for block in blocks:
-            self._read_block(block, deltas, answer)
+            if block.field != MARKDOWN:
+                self._read_block(block, deltas, answer)
         if frame.plan or frame.web_results:
             self._read_legacy(frame, deltas)
         if isinstance(frame.text, str) and frame.text != self._steps_text:
             self._steps_text = frame.text
             self._read_steps(frame.text, deltas, answer)
         self._read_model(frame, self._tracks.text.size - emitted, emitted, deltas)
-        deltas += (Text(text) for text in answer)
+        for text in answer:
+            deltas.append(Text(text))
         if frame.status == "COMPLETED" and frame.final_sse_message is True:
             self.complete = True
             self._stopped = frame.text_completed is False
