@@ -38,7 +38,7 @@ def runs(chromium: Browser, server: RunningServer, login: StorageState) -> dict[
 
 def pages_of(runs: dict[str, str]) -> Iterator[str]:
     yield from ("/", "/?previous=" + runs["report"].rpartition("/")[2], "/runs", "/chat", "/keys", "/connect")
-    yield from ("/team", "/account/password/change/", "/account/logout/")
+    yield from ("/team", "/team/reports", "/account/password/change/", "/account/logout/")
     yield from runs.values()
 
 
@@ -232,7 +232,9 @@ def test_it_revokes_a_key_after_asking_once_more(person: Person) -> None:
     expect(card.get_by_role("button")).to_have_count(0)
 
 
-def test_it_takes_somebody_into_the_team_by_a_link_and_out_again(person: Person, stranger: Person) -> None:
+def test_it_takes_somebody_into_the_team_by_a_link_and_out_again(
+    person: Person, stranger: Person, runs: dict[str, str]
+) -> None:
     lead = person.opens("/team")
     unfold(lead)
     lead.get_by_role("button", name="Make a link").click()
@@ -250,11 +252,35 @@ def test_it_takes_somebody_into_the_team_by_a_link_and_out_again(person: Person,
     newcomer.get_by_label("Your question").wait_for()
     newcomer.goto(f"{person.server.url}/team")
     expect(newcomer.get_by_role("article", name="Ada Lovelace")).to_contain_text("You")
-    expect(newcomer.locator("main").get_by_role("button")).to_have_count(0)
+    newcomer.locator("main").get_by_role("button").click()
+    expect(newcomer.get_by_role("dialog")).to_contain_text("The reports you shared with it are taken back")
+    assert violations(newcomer) == []
+    newcomer.keyboard.press("Enter")  # stay
+    expect(newcomer.get_by_role("dialog")).to_have_count(0)
     assert violations(newcomer) == []
     assert sideways(newcomer) <= 0
 
-    lead.reload()
+    watching = person.opens(runs["live"])
+    watching.get_by_role("button", name="Share with team").click()
+    expect(watching.get_by_text("can read this now.")).to_be_visible()
+    assert violations(watching) == []
+    newcomer.get_by_role("link", name="Shared reports").click()
+    newcomer.get_by_role("link", name="sandbox:stuck").focus()
+    assert violations(newcomer) == []
+    assert sideways(newcomer) <= 0
+    newcomer.keyboard.press("Enter")
+    expect(newcomer.locator(".sharing")).to_contain_text(f"{person.server.email} shared this with")
+    expect(newcomer.locator("main").get_by_role("button")).to_have_count(0)
+    assert violations(newcomer) == []
+    assert sideways(newcomer) <= 0
+    watching.get_by_role("button", name="Take back").click()
+    expect(watching.get_by_role("button", name="Share with team")).to_be_visible()
+    newcomer.reload()
+    expect(newcomer.get_by_role("heading", name="There is nothing here")).to_be_visible()
+    stranger.said.clear()  # of a page that is not there
+    newcomer.goto(f"{person.server.url}/team")
+
+    lead.goto(f"{person.server.url}/team")
     lead.get_by_role("article", name="Ada Lovelace").get_by_role("button", name="Remove").click()
     assert violations(lead) == []
     lead.get_by_role("dialog").get_by_role("button", name="Remove them").click()
