@@ -8,7 +8,8 @@ line never closed does not exist. The bytes may be cut anywhere, inside a UTF-8 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+
+import msgspec
 
 LONGEST = 16 * 1024 * 1024
 """Bytes that may wait for the end of their record (perplexity-web §5)."""
@@ -19,7 +20,7 @@ class SseTooLong(Exception):
     """More than `LONGEST` bytes came without the end of a record: this is no event stream."""
 
 
-class SseRecord(NamedTuple):
+class SseRecord(msgspec.Struct, frozen=True, gc=False):
     """One event. `event` is "message" where the stream named none; `data` is UTF-8, not checked."""
 
     event: str

@@ -6,6 +6,7 @@ judged at the end, against the upstream's own last word (proxy.protocol.finishin
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 
@@ -33,7 +34,7 @@ class AnswerText:
     def has_hole(self) -> bool:
         return bool(self._early)
 
-    def place(self, offset: int | None, chunks: list[str]) -> str:
+    def place(self, offset: int | None, chunks: Iterable[str]) -> str:
         """Chunks from index `offset` on; None puts them at the end."""
         new: list[str] = []
         placed = self._chunks

@@ -53,7 +53,7 @@ class AnswerTracks:
         chunks = items_of(payload.get("chunks"))
         if self.text.count or (not self.text.size and _size(chunks) > len(whole)):
             start = max(self.text.count - 1, 0)
-            return self._follow("workflow", self.text.place(start, _texts(chunks[start:])))
+            return self._follow("workflow", self.text.place(start, map(text_of, chunks[start:])))
         return self._follow("workflow", self.text.grow(whole)) if whole else ""
 
     def read_final(self, answer: str | None) -> str:
@@ -82,7 +82,7 @@ class AnswerTracks:
     def answer(self) -> str:
         """The whole answer: the last word of the followed shape, else what was told, else another's."""
         rebuilt = self._shape == "blocks" and self.text.corrected and self._document
-        streamed = "".join(_texts(self._document)) if rebuilt else self.text.text
+        streamed = "".join(map(text_of, self._document)) if rebuilt else self.text.text
         if self._shape and (word := self._last_word(self._shape)) is not None:
             return word
         shapes: tuple[Shape, ...] = ("blocks", "steps", "workflow")
@@ -96,7 +96,7 @@ class AnswerTracks:
         if not self._workflow:
             return None
         whole = text_of(self._workflow.get("text"))
-        joined = "".join(_texts(items_of(self._workflow.get("chunks"))))
+        joined = "".join(map(text_of, items_of(self._workflow.get("chunks"))))
         ended = self._workflow.get("is_streaming") is False
         return whole if (whole and ended) or len(whole) >= len(joined) else joined
 
@@ -115,7 +115,7 @@ class AnswerTracks:
         if value.get("progress") == "DONE":
             # The snapshot may cut its chunks elsewhere: it is compared as a text, not by index.
             answer = value.get("answer")
-            whole = text_of(answer) or ("" if offset else "".join(_texts(chunks)))
+            whole = text_of(answer) or ("" if offset else "".join(map(text_of, chunks)))
             if whole or isinstance(answer, str):
                 self._last_words["blocks"] = whole
             return ""
@@ -123,22 +123,17 @@ class AnswerTracks:
             return ""
         if not (chunks or self.text.count) and (answer := text_of(value.get("answer"))):
             return self._follow("blocks", self.text.grow(answer))
-        return self._follow("blocks", self._place(block, offset, chunks))
+        if block.kept:
+            return self._follow("blocks", self._patched(block, offset or 0, chunks))
+        return self._follow("blocks", self.text.place(offset, map(text_of, chunks)))
 
-    def _place(self, block: Block, offset: int | None, chunks: list[object]) -> str:
-        if not block.kept:
-            return self.text.place(offset, _texts(chunks))
-        base = offset or 0
+    def _patched(self, block: Block, base: int, chunks: list[object]) -> str:
         self._document = chunks if base == 0 else []
         self.text.cut(base + len(chunks))
         new = [self.text.place(base + index, [text_of(chunk)]) for index, chunk in block.fresh("chunks")]
         following = max(self.text.count - base, 0)
-        new.append(self.text.place(base + following, _texts(chunks[following:])))
+        new.append(self.text.place(base + following, map(text_of, chunks[following:])))
         return "".join(new)
-
-
-def _texts(chunks: list[object]) -> list[str]:
-    return [chunk if isinstance(chunk, str) else "" for chunk in chunks]
 
 
 def _size(chunks: list[object]) -> int:

@@ -66,7 +66,9 @@ class Documents:
     def read(self, blocks: object) -> list[Block]:
         """The blocks of one frame, patches applied; what is of no known form is left out."""
         found: list[Block] = []
-        for block in objects_of(blocks):
+        for block in items_of(blocks):
+            if not isinstance(block, dict):
+                continue
             usage = text_of(block.get("intended_usage"))
             diff = block.get("diff_block")
             if isinstance(diff, dict):

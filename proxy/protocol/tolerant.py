@@ -28,7 +28,7 @@ def items_of(value: object) -> list[object]:
 
 
 def objects_of(value: object) -> list[dict[str, object]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+    return [item for item in items_of(value) if isinstance(item, dict)]
 
 
 def whole_of(value: object) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
@@ -14,6 +15,8 @@ from proxy.protocol.web_request import RESEARCH
 RESEARCH_SILENCE = 90.0
 """Deep research may wait a minute for answers to its questions."""
 RESEARCH_TOTAL = 3600.0
+_EVENT = re.compile(rb"(?:\A|[\r\n])[^:\r\n]")
+"""The first byte of a line that is no comment."""
 
 
 class OutOfPatience(Exception):
@@ -46,9 +49,10 @@ class Pulse:
     """The first byte of the line that has no end yet."""
 
     def is_event(self, chunk: bytes) -> bool:
-        lines = (self._begun + chunk).replace(b"\r", b"\n").split(b"\n")
-        self._begun = lines[-1][:1]
-        return any(line and not line.startswith(b":") for line in lines)
+        chunk = self._begun + chunk
+        line = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
+        self._begun = chunk[line : line + 1]
+        return _EVENT.search(chunk) is not None
 
 
 @dataclass(slots=True)

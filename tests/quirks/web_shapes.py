@@ -16,8 +16,8 @@ _MODEL_TESTS = "proxy/protocol/test_models.py"
 SHAPES = (
     Quirk(
         "web 4: normal, pieces placed by offset", "shape=chunks",
-        f"{_TRACKS}::AnswerTracks._place", "self.text.place(offset, _texts(chunks))",
-        "self.text.place(None, _texts(chunks))", golden("offsets-out-of-order"),
+        f"{_TRACKS}::AnswerTracks._markdown", "self.text.place(offset, map(text_of, chunks))",
+        "self.text.place(None, map(text_of, chunks))", golden("offsets-out-of-order"),
     ),
     Quirk(
         "web 4: normal, a piece that comes again", "resend-chunks",
