@@ -4,6 +4,10 @@
 
 Prints one JSON object: requests, failures, requests per second, milliseconds to the first byte of text
 and to the end (median, p99), chunks. A request counts when its answer is whole: `[DONE]`, or a choice.
+
+With `--once`, also how late chunks were while all streams were open: each against the pace of its own
+stream, of which the earliest one is taken to be in time. That needs an upstream that keeps its pace, and
+holds what upstream and load generator add themselves: look at the same figure without a proxy.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import resource
+import math
 import statistics
 import time
 from dataclasses import dataclass, field
@@ -26,7 +30,7 @@ import uvloop
 class Tally:
     firsts: list[float] = field(default_factory=list)
     wholes: list[float] = field(default_factory=list)
-    delays: list[float] = field(default_factory=list)
+    arrivals: list[list[float]] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     chunks: int = 0
 
@@ -40,24 +44,16 @@ class Client(asyncio.Protocol):
 
     def reset(self) -> None:
         self.read = bytearray()
-        self.chunks = 0
-        self.first = 0.0
-        self.last = 0.0
-        self.gaps: list[float] = []
+        self.arrivals: list[float] = []
         self.whole: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        now = time.perf_counter()
         found = data.count(b'"content":"') + data.count(b'"content": "')
         if found:
-            self.first = self.first or now
-            if self.last:
-                self.gaps.append(now - self.last)
-            self.last = now
-            self.chunks += found
+            self.arrivals += [time.perf_counter()] * found
         self.read += data
         if self._is_whole() and not self.whole.done():
             self.whole.set_result(bytes(self.read))
@@ -86,10 +82,11 @@ async def ask(client: Client, request: bytes, streams: bool, tally: Tally) -> No
     if not good:
         tally.failures.append(answer[:300].decode(errors="replace"))
         return
-    tally.firsts.append(((client.first or ended) - began) * 1000)
+    tally.firsts.append(((client.arrivals[0] if client.arrivals else ended) - began) * 1000)
     tally.wholes.append((ended - began) * 1000)
-    tally.delays += client.gaps
-    tally.chunks += client.chunks
+    tally.chunks += len(client.arrivals)
+    if streams:
+        tally.arrivals.append(client.arrivals)
 
 
 def request_bytes(options: argparse.Namespace, place: int) -> bytes:
@@ -116,7 +113,18 @@ async def loop_of(options: argparse.Namespace, place: int, until: float, tally: 
     client.transport.close()
 
 
-def summary(tally: Tally, seconds: float) -> dict[str, object]:
+def lateness(streams: list[list[float]], pace: float) -> list[float]:
+    """Milliseconds that chunks came late while all of these streams were open; infinite when they never
+    were. `pace`: seconds a chunk."""
+    opened, ended = max(stream[0] for stream in streams), min(stream[-1] for stream in streams)
+    late: list[float] = []
+    for stream in streams:
+        offsets = [moment - place * pace for place, moment in enumerate(stream) if opened < moment <= ended]
+        late += [(offset - min(offsets)) * 1000 for offset in offsets]
+    return late or [math.inf]
+
+
+def summary(tally: Tally, seconds: float, pace: float | None = None) -> dict[str, object]:
     def spread(values: list[float]) -> dict[str, float]:
         ordered = sorted(values) or [0.0]
         return {"p50": statistics.median(ordered), "p99": ordered[int(len(ordered) * 0.99)]}
@@ -128,20 +136,17 @@ def summary(tally: Tally, seconds: float) -> dict[str, object]:
         "per_second": len(tally.wholes) / seconds,
         "first_ms": spread(tally.firsts),
         "whole_ms": spread(tally.wholes),
-        "gap_ms": {name: value * 1000 for name, value in spread(tally.delays).items()},
+        "late_ms": spread([] if pace is None else lateness(tally.arrivals or [[math.inf]], pace)),
         "chunks": tally.chunks,
     }
 
 
 async def main(options: argparse.Namespace) -> None:
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    if limit != resource.RLIM_INFINITY and limit < options.clients + 100:
-        raise SystemExit(f"{options.clients} clients need more open files than {limit}")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     tally, began = Tally(), time.perf_counter()
     until = began + options.seconds
     await asyncio.gather(*(loop_of(options, place, until, tally) for place in range(options.clients)))
-    print(json.dumps(summary(tally, time.perf_counter() - began)))
+    pace = int(options.marker.rpartition("gap=")[2]) / 1000 if options.once else None
+    print(json.dumps(summary(tally, time.perf_counter() - began, pace)))
 
 
 def parse() -> argparse.Namespace:

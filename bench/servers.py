@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,8 @@ TESTED_CORE, OTHER_CORE = ("0", "1") if (os.cpu_count() or 1) > 1 else ("0", "0"
 START_SECONDS = 90.0
 TICKS = os.sysconf("SC_CLK_TCK")
 PATH = "/v1/chat/completions"
+OPEN_FILES = 8_192
+"""What thousands of streams need of each process: a connection to either side."""
 TLS_HOST = "upstream.localhost"
 """This machine, by a name that the product does not take for it: loopback gets the plain client."""
 LITELLM = """
@@ -62,10 +65,30 @@ class Target:
         return (int(fields[11]) + int(fields[12])) / TICKS
 
     def memory_kib(self) -> int:
+        return self._memory_kib("VmRSS")
+
+    def peak_kib(self) -> int:
+        """The most that it had in memory since `forget_peak`."""
+        return self._memory_kib("VmHWM")
+
+    def forget_peak(self) -> None:
+        if self.pid:
+            Path(f"/proc/{self.pid}/clear_refs").write_text("5")
+
+    def _memory_kib(self, name: str) -> int:
         if not self.pid:
             return 0
-        found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{self.pid}/status").read_text())
+        found = re.search(rf"{name}:\s+(\d+)", Path(f"/proc/{self.pid}/status").read_text())
         return int(found[1]) if found else 0
+
+
+def allow_open_files() -> None:
+    """As many as this account may have, here and in what is started from here. Ends the run when they are
+    too few."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if most != resource.RLIM_INFINITY and most < OPEN_FILES:
+        raise SystemExit(f"S5 needs {OPEN_FILES:,} open files (ulimit -n); only {most:,} are allowed")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 @contextmanager

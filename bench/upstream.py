@@ -141,9 +141,12 @@ class Connection(asyncio.Protocol):
             self.task = asyncio.get_running_loop().create_task(self.stream(shown))
 
     async def stream(self, shown: Play) -> None:
-        head = shown.head
+        """Each piece at its time, counted from the question: being late once delays no other."""
+        head, loop = shown.head, asyncio.get_running_loop()
+        due = loop.time()
         for pause, part in shown.pieces:
-            await asyncio.sleep(pause)
+            due += pause
+            await asyncio.sleep(due - loop.time())
             self.transport.write(head + part)
             head = b""
 
