@@ -244,16 +244,17 @@ class Relay:
     async def _note(self, deltas: list[Delta]) -> None:
         """What is worth remembering; lines that an earlier attempt told are not told again."""
         outcome = self.outcome
-        for delta in deltas:
+        others = [delta for delta in deltas if not isinstance(delta, Text)]
+        if outcome.first_text_at is None and len(others) < len(deltas):
+            outcome.first_text_at = timezone.now()
+            outcome.delivered = self._streams
+        for delta in others:
             if isinstance(delta, ThreadKnown):
                 self._thread = delta.thread
             elif isinstance(delta, ModelUsed):
                 self._answers = delta.preference
-        if any(isinstance(delta, Reasoning) for delta in deltas):
+        if any(isinstance(delta, Reasoning) for delta in others):
             deltas[:] = [delta for delta in deltas if not self._is_old(delta)]
-        if outcome.first_text_at is None and any(isinstance(delta, Text) for delta in deltas):
-            outcome.first_text_at = timezone.now()
-            outcome.delivered = self._streams
         if deltas and isinstance(deltas[-1], Done):
             await self._judged(deltas[-1])
             outcome.done = deltas[-1]
