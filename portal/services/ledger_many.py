@@ -117,6 +117,14 @@ class Books:
         account.reserved += hold.amount
         return True
 
+    def left(self) -> dict[int, Decimal]:
+        """What the users' own purses could pay, of those whose month is not over."""
+        return {
+            user_id: account.allowance + account.own
+            for user_id, account in self._by_user.items()
+            if user_id is not None and not self._is_month_over(account)
+        }
+
     def writes(self) -> tuple[Insert | None, Update | None]:
         touched = {entry["account_id"] for entry in self._entries}
         changes = {

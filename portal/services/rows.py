@@ -63,7 +63,7 @@ def _together(statements: Sequence[Statement]) -> list[Any]:
         # Each is filled in by itself: the driver remembers how it takes one apart.
         cursor.execute(";\n".join(cursor.mogrify(sql, values) for sql, values in pairs))
         for statement in statements:
-            rows = cursor.fetchall() if cursor.description else []
+            rows = [] if isinstance(statement, Insert) else cursor.fetchall()
             results.append(statement.read(rows, [cursor.rowcount]))
             cursor.nextset()
     return results

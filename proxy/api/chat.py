@@ -19,12 +19,13 @@ from proxy.protocol.chat import ChatRequest, parse_chat
 from proxy.protocol.chat_stream import ChatFold, ChatHead, ChatStream, Closing, error_frame
 from proxy.protocol.delta import Done
 from proxy.protocol.functions import EXPERIMENTAL, EXPERIMENTAL_HEADER
+from proxy.services.ahead import open_ahead
 from proxy.services.bridge import Judge
 from proxy.services.chat import ChatPlan, Question, prepare_chat
 from proxy.services.relay import Relay
 from proxy.services.telling import footer_of, headers_of, sonde_of
 from proxy.services.threads import in_thread
-from proxy.services.together import Opening, open_alone, open_soon
+from proxy.services.together import Opening, open_alone
 
 DOOR = "api"
 AT_ONCE = 64 * 1024
@@ -38,8 +39,11 @@ async def complete(call: Call, who: Principal) -> Reply:
     """Lets the caller in: the turn is open and paid for when the answer begins to be made."""
     is_long = len(call.body) >= AT_ONCE
     request = await in_thread(partial(_read, call)) if is_long else _read(call)
-    opening = Opening(who, request.model, partial(prepare_chat, who, request, DOOR))
-    opened = await (open_alone if is_long or request.attachments else open_soon)(opening)
+    if is_long or request.attachments:
+        opening = Opening(who, request.model, partial(prepare_chat, who, request, DOOR))
+        opened, ahead = await open_alone(opening), None
+    else:
+        opened, ahead = await open_ahead(who, request, DOOR)
     question, plan = opened.question, opened.plan
     head = ChatHead(
         f"chatcmpl-{question.turn_id.hex[:12]}",
@@ -51,7 +55,7 @@ async def complete(call: Call, who: Principal) -> Reply:
     headers = headers_of(question, plan) if plan else await in_thread(partial(headers_of, question, None))
     if request.bridge:
         return _bridged(question, plan, head, Judge(request.bridge, question.subject), headers)
-    relay = Relay(question, plan, streams=request.stream)
+    relay = Relay(question, plan, streams=request.stream, ahead=ahead)
     if request.stream:
         return Stream(partial(_pieces, relay, head), error_frame, headers)
     return Later(partial(_whole, relay, head), headers)

@@ -42,6 +42,10 @@ class Offer:
     models: Mapping[str, Priced]
     tier: Tier
 
+    def agrees(self, other: Offer, name: str) -> bool:
+        """Whether a question for the model `name` is the same with either."""
+        return self.tier == other.tier and self.models.get(name) == other.models.get(name)
+
 
 def those_named(names: Collection[str]) -> Select:
     return Select(ChatModel, f"WHERE id IN ({marks(names)})", [*names])

@@ -35,7 +35,7 @@ from proxy.protocol.delta import Fault, FaultKind, Thread
 from proxy.protocol.model_table import Model
 from proxy.protocol.verdicts import problem_of
 from proxy.protocol.web_request import Ask
-from proxy.services import continuity
+from proxy.services import continuity, glance
 from proxy.services.accounts import (
     is_anyone_busy,
     note_fault,
@@ -245,6 +245,7 @@ def move_turn(plan: ChatPlan, fault: Fault | None, tried: Collection[int]) -> Ch
     """
     if fault is not None:
         note_fault(plan.session.account_id, fault, plan.session.jar_version)
+        glance.forget()
     question = plan.question
     with transaction.atomic():
         account = _take(question, tried)

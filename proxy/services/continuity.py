@@ -61,9 +61,12 @@ def find_threads(
         [key_before(filing.scope(one), conversation) for one in accounts] for filing, conversation in asked
     ]
     digests = [digest for place in places for digest in place]
-    young = Continuation.objects.filter(digest__in=digests, used_at__gt=timezone.now() - LIFE)
-    rows = {row.digest: row for row in young} if digests else {}
+    rows = {row.digest: row for row in _young(digests)} if digests else {}
     return [_youngest([rows[digest] for digest in place if digest in rows]) for place in places]
+
+
+def _young(digests: Collection[str]) -> Iterable[Continuation]:
+    return Continuation.objects.filter(digest__in=digests, used_at__gt=timezone.now() - LIFE)
 
 
 def _youngest(rows: list[Continuation]) -> Found | None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Literal
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, transaction
@@ -31,7 +31,7 @@ from proxy.protocol.delta import Fault, FaultKind, Thread
 from proxy.protocol.inquiry import Inquiry
 from proxy.protocol.verdicts import EFFECTS
 from proxy.protocol.web_events import WebAnswer
-from proxy.protocol.web_request import RESEARCH, Ask, AskIds
+from proxy.protocol.web_request import RESEARCH, Ask
 from proxy.services.accounts import (
     is_anyone_busy,
     note_fault,
@@ -268,7 +268,7 @@ async def _send(plan: _Plan, answer: WebAnswer) -> Fault | None:
 
 
 async def _ask_once(ask: Ask, session: Session) -> Opened | Fault:
-    return await web.ask(session, ask, AskIds(*(str(uuid4()) for _ in range(4))))
+    return await web.ask(session, ask, web.new_ids())
 
 
 async def _read_to_token(reading: Reading, answer: WebAnswer) -> Fault | None:

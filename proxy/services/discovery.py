@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from contextlib import aclosing
 from datetime import timedelta
-from uuid import uuid4
 
 from django.conf import settings
 from django.utils import timezone
@@ -30,7 +29,7 @@ from proxy.protocol.discovery import (
 )
 from proxy.protocol.verdicts import EFFECTS
 from proxy.protocol.web_events import WebAnswer
-from proxy.protocol.web_request import Ask, AskIds
+from proxy.protocol.web_request import Ask
 from proxy.services import alerts, catalog, duties, rotation
 from proxy.services.accounts import note_fault, pool, session_of, tier_of, why_none
 from proxy.services.rotation import keep_cookies
@@ -92,7 +91,7 @@ async def probe(session: web.Session, preference: str) -> Done | Fault:
     question = Ask(
         PROBE_QUESTION, preference, timezone=settings.UPSTREAM_TIMEZONE, version=settings.PPLX_API_VERSION
     )
-    ids = AskIds(*(str(uuid4()) for _ in range(4)))
+    ids = web.new_ids()
     async with rotation.in_turn(session.account_id):
         opened = await web.ask(session, question, ids)
         if isinstance(opened, Fault):

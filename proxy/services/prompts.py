@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import cast
@@ -19,11 +20,19 @@ LONGEST_PATH = 1024
 def policy_of(terms: ChatTerms, *, has_system_text: bool) -> PromptPolicy:
     """The whitelist is read only for those who need it."""
     policy = cast(Policy, terms.prompt_policy)
-    needs_list = has_system_text and policy == "filter"
-    rows = PromptPattern.objects.filter(enabled=True).values_list("pattern", flat=True) if needs_list else ()
+    rows = _whitelist() if needs_whitelist(terms, has_system_text=has_system_text) else ()
     return PromptPolicy(
         policy, cast(Client, terms.client) if terms.client else None, custom_text(), compile_whitelist(rows)
     )
+
+
+def _whitelist() -> Iterable[str]:
+    return PromptPattern.objects.filter(enabled=True).values_list("pattern", flat=True)
+
+
+def needs_whitelist(terms: ChatTerms, *, has_system_text: bool) -> bool:
+    """Whether `policy_of` asks the database."""
+    return has_system_text and terms.prompt_policy == "filter"
 
 
 def custom_text() -> str:

@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Protocol
-from uuid import uuid4
 
 from django.conf import settings
 from django.utils import timezone
@@ -41,8 +40,8 @@ from proxy.protocol.delta import (
 from proxy.protocol.finishing import Finisher
 from proxy.protocol.verdicts import EFFECTS, problem_of
 from proxy.protocol.web_events import WebAnswer
-from proxy.protocol.web_request import AskIds
 from proxy.services import leases, rotation
+from proxy.services.ahead import Ahead
 from proxy.services.chat import (
     Busy,
     ChatPlan,
@@ -111,7 +110,8 @@ class Judge(Protocol):
 class Relay:
     """Relays one answer, once. `plan` is None while no account had a free place: `take` waits for one.
 
-    With `streams` text counts as delivered as it is handed out, without it only as a whole.
+    With `streams` text counts as delivered as it is handed out, without it only as a whole. `ahead` is the
+    question if it is on its way already, as `plan` says.
     """
 
     def __init__(
@@ -120,6 +120,7 @@ class Relay:
         plan: ChatPlan | None,
         *,
         streams: bool,
+        ahead: Ahead | None = None,
         take: Callable[[], ChatPlan] | None = None,
         ending: Ending | None = None,
         resumed: Resumed | None = None,
@@ -131,6 +132,7 @@ class Relay:
         self.outcome = Outcome()
         self.settled = Settled()
         self._streams = streams
+        self._ahead = ahead
         self._take = take or partial(open_turn, question)
         self._ending = ending
         self._resumed = resumed
@@ -181,6 +183,8 @@ class Relay:
             self.outcome.problem = problem
             raise
         finally:
+            if self._ahead is not None:
+                self._ahead.leave()
             await self._settle()
 
     async def terminate(self) -> None:
@@ -222,11 +226,13 @@ class Relay:
 
     async def _ask(self) -> Opened | Fault:
         """An answer whose rotated cookies are stored: before its text goes to anybody."""
+        if (ahead := self._ahead) is not None:
+            self._ahead = None
+            return await self._kept(self._planned(), await ahead.answer())
         async with rotation.in_turn(self._planned().session.account_id) as cookies_may_be_old:
             if cookies_may_be_old:
                 self.plan = await in_thread(partial(with_latest_cookies, self._planned()))
             plan = self._planned()
-            ids = AskIds(*(str(uuid4()) for _ in range(4)))
             if self._resumed:
                 opened = await web.reconnect(plan.session, self._resumed.thread, self.question.preference)
             else:
@@ -236,10 +242,13 @@ class Relay:
                     return brought
                 plan = self.plan = brought
                 ask = replace(plan.ask, attachments=self._courier.addresses)
-                opened = await web.ask(plan.session, ask, ids)
-            if isinstance(opened, Opened):
-                await rotation.keep_cookies(plan.session, opened)
-            return opened
+                opened = await web.ask(plan.session, ask, web.new_ids())
+            return await self._kept(plan, opened)
+
+    async def _kept(self, plan: ChatPlan, opened: Opened | Fault) -> Opened | Fault:
+        if isinstance(opened, Opened):
+            await rotation.keep_cookies(plan.session, opened)
+        return opened
 
     async def _note(self, deltas: list[Delta]) -> None:
         """What is worth remembering; lines that an earlier attempt told are not told again."""

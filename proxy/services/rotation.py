@@ -29,6 +29,11 @@ def learn(account_id: int) -> None:
     _mine().setdefault(account_id, asyncio.Lock())
 
 
+def is_free(account_id: int) -> bool:
+    """Whether it may be asked without waiting, with the cookies that one has."""
+    return account_id not in _mine()
+
+
 async def keep_cookies(session: Session, opened: Opened) -> None:
     """Store what an answer's head set; an answer whose cookies cannot be kept is closed."""
     if not opened.set_cookies:

@@ -28,7 +28,7 @@ from proxy.protocol import notices
 from proxy.protocol.chat_stream import usage
 from proxy.protocol.delta import Done, Fault
 from proxy.protocol.model_table import label_of
-from proxy.services import continuity
+from proxy.services import continuity, glance
 from proxy.services.accounts import note_fault, note_success
 from proxy.services.catalog import all_models
 from proxy.services.chat import ChatPlan, Question
@@ -105,6 +105,7 @@ def _settle(plan: ChatPlan, outcome: Outcome, record: Record | None) -> Settled:
         account = note_success(account_id, counted=question.model.counted, opened_at=plan.opened_at)
     elif outcome.fault:
         note_fault(account_id, outcome.fault, plan.session.jar_version)
+        transaction.on_commit(glance.forget)
     # By its door: a worker may have taken over a stream whose process was taken for dead.
     turn = ChatTurn.objects.filter(pk=question.turn_id, state=State.OPEN, door=question.door)
     if not turn.update(**ending_of(plan, outcome)):

@@ -28,7 +28,7 @@ from portal.wire.errors import Problem, unavailable
 from proxy.models.accounts import WebAccount
 from proxy.models.chats import ChatTurn
 from proxy.protocol.model_table import Model
-from proxy.services import continuity
+from proxy.services import continuity, glance
 from proxy.services.accounts import SUCCESS, is_of_pool, loads, lock_pool, may_be_asked, rank, succeed
 from proxy.services.catalog import Offer, offer_of, those_named
 from proxy.services.chat import Busy, ChatPlan, Question, open_turn, plan_with, turn_values
@@ -49,11 +49,12 @@ class Prepare(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """A question that wants in; `model` is the name it asks for."""
+    """A question that wants in; `model` is the name it asks for, `asked` the account that it was put to."""
 
     who: Principal
     model: str
     prepare: Prepare
+    asked: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +118,16 @@ def _open_alone(opening: Opening) -> Opened:
 
 def do_round(works: Sequence[Work]) -> list[Result | BaseException]:
     """What becomes of each, in order."""
+    asked_at = glance.moment()
     try:
         with transaction.atomic():
-            done = _Round(works).run()
+            this = _Round(works)
+            done = this.run()
     except Exception as error:  # whoever caused it meets it again, alone
         log.info("%s chats are done one by one: %s", len(works), type(error).__name__)
         done = {}
+    else:
+        this.tell(asked_at)
     return [done.get(place, LEFT) for place in range(len(works))]
 
 
@@ -169,7 +174,13 @@ class _Round:
             *self._open(plans, books),
             continuity.keeping(threads),
         )
+        self._purses = books.left()
         return self._done
+
+    def tell(self, asked_at: float) -> None:
+        """What is so once it is committed, to whoever comes next."""
+        pool = glance.Pool(tuple(self._pool), self._busy, self._offer.tier)
+        glance.keep(pool, self._offer.models, self._purses, asked_at)
 
     def _end(self, closed: set[UUID], books: ledger_many.Books) -> list[continuity.Row]:
         """What becomes of answers whose turns this round has `closed`; the threads to be kept."""
@@ -206,7 +217,7 @@ class _Round:
         """An account for each question that finds one with a free place."""
         now, plans = timezone.now(), {}
         for (place, question), found in zip(questions.items(), self._threads(questions), strict=True):
-            preferred = found.account_id if found else None
+            preferred = found.account_id if found else self._openings[place].asked
             able = self._able(question.model, now)
             free = [account for account in able if self._load(account) < account.parallel_limit]
             if free:

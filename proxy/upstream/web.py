@@ -97,6 +97,10 @@ class Opened:
         await self._reply.close()
 
 
+def new_ids() -> AskIds:
+    return AskIds(*(str(uuid4()) for _ in range(4)))
+
+
 async def ask(session: Session, ask: Ask, ids: AskIds) -> Opened | Fault:
     """Send a question and wait for the head of its answer."""
     body = web_request.ask_body(ask, ids)

@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 from pytest_django.fixtures import Settings
 
+from proxy.services import glance
 from tests.sandbox_server import SandboxServer
+
+
+@pytest.fixture(autouse=True)
+def nothing_seen() -> None:
+    """What rounds of the test before have seen: its ids may be there again."""
+    glance.forget()
 
 
 @pytest.fixture(scope="session")
