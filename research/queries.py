@@ -64,9 +64,17 @@ def visible_runs(who: Principal) -> QuerySet[Run]:
 
 def readable_runs(who: Principal) -> QuerySet[Run]:
     """The caller's own, and what others have given to the caller's team and are still in themselves."""
+    return Run.objects.filter(Q(user_id=who.user_id) | _given_to(who), hidden_at=None)
+
+
+def followed_runs(who: Principal) -> QuerySet[Run]:
+    """The same for whoever follows a run already: their own they see to its end, even if they delete it."""
+    return Run.objects.filter(Q(user_id=who.user_id) | _given_to(who) & Q(hidden_at=None))
+
+
+def _given_to(who: Principal) -> Q:
     team = Membership.objects.filter(user_id=who.user_id).values("team")
-    given = Q(shared_with__in=team, user__membership__team=F("shared_with"))
-    return Run.objects.filter(Q(user_id=who.user_id) | given, hidden_at=None)
+    return Q(shared_with__in=team, user__membership__team=F("shared_with"))
 
 
 def shared_runs(team: Team) -> QuerySet[Run]:
@@ -87,7 +95,7 @@ def find_run(who: Principal, run_id: UUID | None) -> Run:
 
 
 def find_readable_run(who: Principal, run_id: UUID | None) -> Run:
-    """The same for one that the caller may read, with the user whose it is."""
+    """The same for one that the caller may read, with the user whose it is and the team it was given to."""
     return _found(readable_runs(who).select_related("user", "shared_with"), run_id)
 
 

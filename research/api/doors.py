@@ -33,11 +33,11 @@ from research.protocol.answer import (
     build_response,
     poll_again_after,
 )
-from research.queries import find_run, list_runs
+from research.queries import find_readable_run, list_runs
 from research.services.cancel import cancel_run
 from research.services.delete import delete_run
 from research.services.run_tail import events_written, tail
-from research.services.views import summary_of, view_of
+from research.services.views import summary_of, view_for, view_of
 
 RESEARCH = Scope.RESEARCH.value
 _news = News(events_written, run_in_database)
@@ -60,14 +60,14 @@ async def create_of(body: Fields, call: Call, who: Principal) -> Reply:
     view = view_of(started.run)
     replayed = {"Idempotent-Replayed": "true"} if started.replayed else {}
     if streams:
-        return _streamed(view, headers=replayed)
+        return _streamed(view, who, headers=replayed)
     return _answer(view if started.replayed else as_started(view), replayed)
 
 
 def retrieve(call: Call, who: Principal) -> Reply:
     after = starting_after(call)
-    view = view_of(find_run(who, run_id_of(call)))
-    return _answer(view) if after is None else _streamed(view, after=after)
+    view = view_for(who, find_readable_run(who, run_id_of(call)))
+    return _answer(view) if after is None else _streamed(view, who, after=after)
 
 
 def cancel_on_agent(call: Call, who: Principal) -> Answer:
@@ -113,8 +113,10 @@ def _answer(view: RunView, headers: Mapping[str, str] | None = None) -> Answer:
     return answer_json(build_response(view), headers={**hints, **(headers or {})})
 
 
-def _streamed(view: RunView, *, after: int = WHOLE, headers: Mapping[str, str] | None = None) -> Stream:
-    pieces = partial(tail, view, _news, after=after)
+def _streamed(
+    view: RunView, who: Principal, *, after: int = WHOLE, headers: Mapping[str, str] | None = None
+) -> Stream:
+    pieces = partial(tail, view, _news, who, after=after)
     return Stream(pieces, interrupted, headers or {})
 
 

@@ -26,7 +26,7 @@ from research.api import doors
 from research.api.starting import LARGEST_REQUEST, fields_in
 from research.models.runs import Run
 from research.protocol.route import engine_of
-from research.queries import find_run
+from research.queries import find_readable_run
 from research.services.earlier import said_in_run
 from research.services.start import has_key
 
@@ -66,7 +66,7 @@ def list_input(call: Call, who: Principal) -> Answer:
     """The one item of a run: its question (openai-compat §3.7)."""
     limit_of(call)
     is_backwards(call)
-    run = find_run(who, doors.run_id_of(call))
+    run = find_readable_run(who, doors.run_id_of(call))
     item = _question(run)
     for name in ("after", "before"):
         if call.query.get(name, item["id"]) != item["id"]:

@@ -1,7 +1,7 @@
 """The asynchronous Sonar API over our runs: `/v1/async/sonar` and `/async/chat/completions` (SPEC 4.3).
 
-Its jobs are all runs of the caller, whatever door started them, under the same ids; its errors are the
-gateway's (`portal.wire.gateway`). There is no cancel and no delete here (perplexity-api §3).
+Its jobs are runs, whatever door started them, under the same ids: the list has the caller's. Its errors are
+the gateway's (`portal.wire.gateway`). There is no cancel and no delete here (perplexity-api §3).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from research.api.starting import LARGEST_REQUEST, fields_in, read_soon, start
 from research.protocol.answer import RunView, as_started, poll_again_after
 from research.protocol.sonar import parse_job
 from research.protocol.sonar_answer import build_job, build_jobs
-from research.queries import Page, find_run, list_runs
-from research.services.views import summary_of, view_of
+from research.queries import Page, find_readable_run, list_runs
+from research.services.views import summary_of, view_for, view_of
 
 
 async def create(call: Call, who: Principal) -> Answer:
@@ -39,7 +39,8 @@ async def create(call: Call, who: Principal) -> Answer:
 
 
 def retrieve(call: Call, who: Principal) -> Answer:
-    return _answer(view_of(find_run(who, parse_response_id(call.parts["id"]))), {})
+    run = find_readable_run(who, parse_response_id(call.parts["id"]))
+    return _answer(view_for(who, run), {})
 
 
 def list_all(call: Call, who: Principal) -> Answer:

@@ -67,7 +67,7 @@ def _job(view: RunView) -> Job:
         started_at=view.submitted_at,
         completed_at=view.completed_at,
         error="It was cancelled." if view.status == "cancelled" else view.error_message,
-        notes=(SANDBOX,) if view.sandbox else (),
+        notes=(*((SANDBOX,) if view.sandbox else ()), *map(str, view.notes)),
     )
     return job if view.report is None else _with_report(job, view, view.report)
 
@@ -86,7 +86,7 @@ def _with_report(job: Job, view: RunView, report: ReportView) -> Job:
         queries=report.searches if report.searches is not None else len(report.queries) or None,
         cost=report.upstream_cost,
         cut_short=cut if view.status == "incomplete" else "",
-        notes=(*job.notes, *(str(note) for note in (*report.notices, *view.notes))),
+        notes=(*job.notes, *map(str, report.notices)),
     )
 
 

@@ -21,9 +21,9 @@ from portal.wire.ids import parse_response_id
 from research.models.runs import Run
 from research.protocol.answer import RunView
 from research.protocol.shell import progress_line
-from research.queries import find_run
+from research.queries import find_readable_run
 from research.services.run_tail import events_written
-from research.services.views import view_of
+from research.services.views import view_for
 
 TELL_SECONDS = 1.0
 """Between two reports of progress."""
@@ -50,7 +50,7 @@ class Look:
 
 
 async def look(who: Principal, public_id: str) -> Look:
-    """The caller's own run. Raises NotFound."""
+    """A run that the caller may read. Raises NotFound."""
     return await run_in_database(lambda: look_now(who, parse_response_id(public_id)))
 
 
@@ -84,5 +84,5 @@ async def _has_moved(found: Look, seconds: float) -> bool:
 
 
 def look_now(who: Principal, run_id: UUID | None) -> Look:
-    run = find_run(who, run_id)
-    return Look(run, view_of(run), run.event_seq)
+    run = find_readable_run(who, run_id)
+    return Look(run, view_for(who, run), run.event_seq)

@@ -80,6 +80,13 @@ def as_started(view: RunView) -> RunView:
     return replace(view, status="queued", completed_at=None)
 
 
+def as_given(view: RunView, owner: str) -> RunView:
+    """What somebody is told of a run that `owner` has given to their team: whose it is, and nothing that
+    its user sent along for themselves."""
+    whose = f"{owner} asked this and shared it with the team: it can be read, and stays theirs."
+    return replace(view, metadata={}, instructions=None, previous_id=None, notes=(whose, *view.notes))
+
+
 def build_response(view: RunView) -> Json:
     """The whole object: what create, retrieve and `/v1/responses/{id}/cancel` answer."""
     report = view.report

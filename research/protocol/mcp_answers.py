@@ -108,7 +108,8 @@ def _without_report(view: RunView, wait: int, now: datetime) -> ToolResult:
     }
     if view.status == "failed":
         told["error"] = {"code": view.error_code or None, "message": view.error_message}
-    return ToolResult(_lines(f"Run {name} is {told['status']}.", step, _label(view)), told)
+    notes = map(str, view.notes)
+    return ToolResult(_lines(f"Run {name} is {told['status']}.", step, _label(view), *notes), told)
 
 
 def _page(view: RunView, report: ReportView, pages: list[str], page: int, now: datetime) -> ToolResult:

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from portal.live.news import News
 from portal.models.ledger import LedgerEntry
+from portal.services.principal import Principal
 from portal.wire.errors import not_found
 from portal.wire.sse import encode_comment
 from proxy.protocol.responses_stream import Event
@@ -20,7 +21,8 @@ from research.models.reports import RunEvent
 from research.models.runs import Run
 from research.protocol.answer import RunView
 from research.protocol.run_stream import LogRow, RunStream
-from research.services.views import view_of
+from research.queries import followed_runs
+from research.services.views import view_for
 
 LARGEST_PIECE = 65_536
 """Bytes after which a write is begun: a slow reader holds no more than this and its report."""
@@ -34,15 +36,16 @@ class Stretch:
     ended: RunView | None
 
 
-async def tail(run: RunView, news: News, *, after: int = -1) -> AsyncGenerator[bytes, None]:
+async def tail(run: RunView, news: News, who: Principal, *, after: int = -1) -> AsyncGenerator[bytes, None]:
     """The records of all events with a number above `after`, as they come, to the terminal one.
 
-    The first piece comes at once, if only as a comment. Raises NotFound when the run's rows are gone.
+    The first piece comes at once, if only as a comment. Raises NotFound when the run's rows are gone, or
+    are the caller's to read no more.
     """
     stream, seq, silent = RunStream(run), 0, True
     events = stream.open()
     while True:
-        stretch = await news.read(partial(read_on, run.id, seq))
+        stretch = await news.read(partial(read_on, who, run.id, seq))
         events += stream.read(stretch.rows)
         if stretch.ended is not None:
             events += stream.end(stretch.ended)
@@ -64,19 +67,19 @@ def events_written(runs: Collection[UUID]) -> dict[UUID, int]:
     return dict(Run.objects.filter(pk__in=runs).values_list("pk", "event_seq"))
 
 
-def read_on(run_id: UUID, seq: int) -> Stretch:
+def read_on(who: Principal, run_id: UUID, seq: int) -> Stretch:
     """The log after event `seq`, no further than the run's own row knew of it."""
-    run = Run.objects.filter(pk=run_id).first()
+    run = followed_runs(who).filter(pk=run_id).first()
     if run is None:
         raise not_found()
     rows = RunEvent.objects.filter(run_id=run_id, seq__gt=seq, seq__lte=run.event_seq).order_by("seq")
     log = tuple(LogRow(row.seq, row.kind, row.data) for row in rows)
-    return Stretch(log, _as_it_ended(run) if run.is_terminal else None)
+    return Stretch(log, _as_it_ended(who, run) if run.is_terminal else None)
 
 
-def _as_it_ended(run: Run) -> RunView:
+def _as_it_ended(who: Principal, run: Run) -> RunView:
     """Without what an operator gave back since, and with the report that belongs to it."""
-    view = view_of(run)
+    view = view_for(who, run)
     if view.status in ("completed", "incomplete") and view.report is None:
         raise not_found()  # retention took it while somebody was reading
     closed = LedgerEntry.objects.filter(subject=run.subject, kind=LedgerEntry.Kind.CLOSE)

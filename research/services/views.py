@@ -6,15 +6,22 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
+from portal.services.principal import Principal
 from research.models.reports import Report
 from research.models.runs import Run
-from research.protocol.answer import ReportView, RunView
+from research.protocol.answer import ReportView, RunView, as_given
 from research.protocol.outcome import Source
 
 
 def view_of(run: Run) -> RunView:
     """`run` as `research.queries` and the services give it; its report is read when it has one."""
     return _view(run, _whole(run.report) if _is_delivered(run) else None)
+
+
+def view_for(who: Principal, run: Run) -> RunView:
+    """The same for somebody who may read the run without being its user."""
+    view = view_of(run)
+    return view if run.user_id == who.user_id else as_given(view, run.user.name or run.user.email)
 
 
 def summary_of(run: Run) -> RunView:

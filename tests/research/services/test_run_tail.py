@@ -9,7 +9,6 @@ from functools import partial
 import pytest
 from django.db import transaction
 from django.db.models import F
-from django.utils import timezone
 
 from portal.api.threads import run_in_database
 from portal.live.news import News
@@ -25,7 +24,8 @@ from research.services.delete import delete_run
 from research.services.money import end_run
 from research.services.moves import Event
 from research.services.run_tail import events_written, tail
-from research.services.views import view_of
+from research.services.sharing import share_run, take_back_run
+from research.services.views import view_for
 from tests.research.people import ask, somebody
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -56,22 +56,30 @@ def research(run: Run) -> None:
     note(run, "progress", queries=["tides"], pages=[])
 
 
-def read(run: Run, after: int = -1, *, meanwhile: Callable[[int], object] = lambda piece: None) -> bytes:
-    """All that a reader gets; `meanwhile` is told, in a thread, how many pieces have come."""
+def read(
+    run: Run,
+    after: int = -1,
+    *,
+    meanwhile: Callable[[int], object] = lambda piece: None,
+    by: Principal | None = None,
+) -> bytes:
+    """All that a reader gets, the run's user if nobody else is named; `meanwhile` is told, in a thread,
+    how many pieces have come."""
+    reader = by or Principal(run.user_id, frozenset())
 
     async def scene() -> bytes:
         pieces: list[bytes] = []
         news = News(events_written, run_in_database, pause=0.01)
         async with (
             asyncio.timeout(30),
-            aclosing(tail(view_of_run, news, after=after)) as parts,
+            aclosing(tail(view_of_run, news, reader, after=after)) as parts,
         ):
             async for part in parts:
                 pieces.append(part)
                 await run_in_database(partial(meanwhile, len(pieces)))
         return b"".join(pieces)
 
-    view_of_run = view_of(Run.objects.select_related("report").get(pk=run.pk))
+    view_of_run = view_for(reader, Run.objects.select_related("report").get(pk=run.pk))
     return asyncio.run(scene())
 
 
@@ -133,6 +141,29 @@ def test_it_ends_for_who_looks_on_when_the_run_is_deleted(who: Principal) -> Non
     assert last["status"] == "cancelled"
 
 
+def test_it_tells_a_reader_until_the_run_is_taken_back(who: Principal) -> None:
+    run = ask(who, metadata={"ours": "alone"})
+    share_run(who, run.pk)
+    reader = somebody()
+    pieces: list[int] = []
+
+    def take_back_first(piece: int) -> None:
+        pieces.append(piece)
+        if piece == 1:
+            take_back_run(who, run.pk)
+            finish(run)
+
+    with pytest.raises(NotFound):
+        read(run, meanwhile=take_back_first, by=reader)
+    share_run(who, run.pk)
+    told = read(run, by=reader)
+
+    assert pieces == [1]
+    assert records(told)[-1].event == "response.completed"
+    assert b"asked this and shared it" in told
+    assert b"alone" not in told
+
+
 def test_it_breaks_off_when_retention_takes_the_report(who: Principal) -> None:
     run = ask(who)
     finish(run)
@@ -141,10 +172,10 @@ def test_it_breaks_off_when_retention_takes_the_report(who: Principal) -> None:
         read(run)
 
 
-def test_it_breaks_off_when_there_is_no_run() -> None:
-    news = News(events_written, run_in_database)
+def test_it_breaks_off_when_there_is_no_run(who: Principal) -> None:
+    news, never_there = News(events_written, run_in_database), Run(user_id=who.user_id)
     with pytest.raises(NotFound):
-        asyncio.run(anext(tail(view_of(Run(created_at=timezone.now())), news)))
+        asyncio.run(anext(tail(view_for(who, never_there), news, who)))
 
 
 def test_it_writes_a_long_report_in_pieces(who: Principal) -> None:
