@@ -68,7 +68,7 @@ def dollars(value: object) -> Decimal | None:
 def content_text(value: object) -> str:
     """A message's content: text, or a list of parts whose texts are joined; "" for anything else."""
     if isinstance(value, list):
-        return "".join(part if isinstance(part, str) else _part_text(part) for part in value)
+        return "".join(string(part) if isinstance(part, str) else _part_text(part) for part in value)
     return string(value)
 
 
