@@ -14,16 +14,22 @@ from portal.api.handler import envelope, internal_error, is_api, nothing_here
 from portal.wire.errors import BadRequest, Forbidden
 
 
-def later(route: str, module: str, name: str) -> URLResolver:
-    """As `include`, for a module that is imported when somebody asks for one of its paths, or for their
-    namespace `name`: others shall not wait for what few ever ask for."""
-    return URLResolver(RoutePattern(route), module, app_name=name, namespace=name)
+class Later(URLResolver):
+    """As `include`, for a module that is imported when somebody asks for one of its paths, or for one of
+    their names: others shall not wait for what few ever ask for."""
+
+    def __init__(self, route: str, module: str, namespace: str) -> None:
+        super().__init__(RoutePattern(route), module, app_name=namespace, namespace=namespace)
+
+    def _populate(self) -> None:
+        """Django looks every path up for the first name that is asked for. Those of a namespace it looks up
+        by themselves when one of them is."""
 
 
 urlpatterns = [
     path("", include("portal.api.urls")),
-    later("admin/", "proxy.api.admin", "json_admin"),
-    later("admin/", "portal.admin.urls", "admin"),
+    Later("admin/", "proxy.api.admin", "json_admin"),
+    Later("admin/", "portal.admin.urls", "admin"),
     path("account/", include("portal.pages.account_urls")),
     path("", include("portal.pages.urls")),
     path("", include("proxy.pages.urls")),
