@@ -33,6 +33,7 @@ FIELDS = (
     ("Attempts", ("submissions", "faults", "attempt", "next_run_at", "lease_until")),
     ("Stopping", ("cancel_requested_at", "stop_reason", "stop_sent_at", "stop_by")),
     ("Times", ("created_at", "submitted_at", "completed_at", "deadline_at", "hidden_at")),
+    ("Given to", ("shared_with", "shared_at")),
 )
 """A run's columns, by what one asks of them."""
 
