@@ -174,8 +174,12 @@ class Relay:
                                 fault = deltas[-1]
                                 del deltas[-1]
                             await self._note(deltas)
-                            if deltas:
-                                yield deltas
+                            text, end = self._parts(deltas)
+                            if text:
+                                yield text
+                            if end:
+                                await self._settle()
+                                yield end
                     if fault is None:
                         return
                     await self._recover(fault)
@@ -269,7 +273,7 @@ class Relay:
             outcome.done = deltas[-1]
             outcome.delivered = True
             self._last = deltas
-            await self._settle()
+            self._begin_to_settle()
 
     async def _judged(self, done: Done) -> None:
         """Raises the Problem that the answer ends in. Who leaves before the verdict has had no answer."""
@@ -280,6 +284,15 @@ class Relay:
         except Problem:
             self.outcome.done = done
             raise
+
+    def _parts(self, deltas: list[Delta]) -> tuple[list[Delta], list[Delta]]:
+        """What goes out at once, and what waits until all is settled: the end, and whatever came with it
+        where both are kept together, or nothing is shown before."""
+        if self.outcome.done is None:
+            return deltas, []
+        if self._streams and self._ending is None:
+            return deltas[:-1], deltas[-1:]
+        return [], deltas
 
     def _is_old(self, delta: Delta) -> bool:
         if not isinstance(delta, Reasoning):
@@ -387,9 +400,12 @@ class Relay:
     async def _settle(self) -> None:
         """Once, and to its end, whoever is cancelled meanwhile, and however often: a cancelled scope of
         MCP's cancels every wait within it."""
+        self.settled = await asyncio.shield(self._begin_to_settle())
+
+    def _begin_to_settle(self) -> asyncio.Future[Settled]:
         if self._settling is None:
             self._settling = asyncio.ensure_future(self._end())
-        self.settled = await asyncio.shield(self._settling)
+        return self._settling
 
     async def _end(self) -> Settled:
         if self._making is not None:

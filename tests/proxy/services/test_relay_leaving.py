@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from unittest.mock import patch
 
 import anyio
 import pytest
 
 from proxy.protocol.chat import parse_chat
-from proxy.protocol.delta import Done, Text
+from proxy.protocol.delta import Delta, Done, Text
 from proxy.services import relay
 from proxy.services.chat import ChatPlan, open_chat, open_turn, prepare_chat
+from proxy.services.settling import Settled
+from proxy.services.together import Ended, settle_soon
 from proxy.upstream import parting
 from tests.proxy.accounts import account
 from tests.proxy.chatting import Chatter, chatter, request
@@ -117,3 +121,48 @@ def test_a_cancelled_scope_closes_the_connection_and_pays_what_was_told(
 
     assert who.turn.state == "cancelled"
     assert who.spent == "0.1 0"
+
+
+async def at_once(_: relay.Relay) -> AsyncGenerator[list[Delta], None]:
+    """An attempt that brings a whole answer in one read."""
+    yield [Text("So."), Done(answer="So.")]
+
+
+def test_text_that_comes_with_the_end_does_not_wait_until_that_is_settled(who: Chatter) -> None:
+    account()
+    plan = open_chat(who.principal, parse_chat(request("Why?"), "gpt"), "api")
+    shown = asyncio.Event()
+
+    async def late(ended: Ended) -> Settled:
+        await asyncio.wait_for(shown.wait(), 10)
+        return await settle_soon(ended)
+
+    async def read() -> list[list[Delta]]:
+        parts = []
+        async with aclosing(relay.Relay(plan.question, plan, streams=True).deltas()) as reads:
+            async for deltas in reads:
+                parts.append(deltas)
+                shown.set()
+        return parts
+
+    with patch.object(relay.Relay, "_attempt", at_once), patch.object(relay, "settle_soon", late):
+        assert asyncio.run(read()) == [[Text("So.")], [Done(answer="So.")]]
+
+    assert (who.turn.state, who.spent) == ("delivered", "0.1 0")
+
+
+@pytest.mark.parametrize("leaves_with", ["the text", "the end"])
+def test_whoever_leaves_a_whole_answer_as_it_is_settled_has_had_it(who: Chatter, leaves_with: str) -> None:
+    account()
+    plan = open_chat(who.principal, parse_chat(request("Why?"), "gpt"), "api")
+
+    async def read() -> None:
+        async with aclosing(relay.Relay(plan.question, plan, streams=True).deltas()) as reads:
+            async for deltas in reads:
+                if leaves_with == "the text" or isinstance(deltas[-1], Done):
+                    return
+
+    with patch.object(relay.Relay, "_attempt", at_once):
+        asyncio.run(read())
+
+    assert (who.turn.state, who.spent) == ("delivered", "0.1 0")
