@@ -88,7 +88,7 @@ def _submitting(data: Data) -> Words:
     name = backend_name(data.get("backend", ""))
     if data.get("again"):
         return Words("again", f"Handing the question to {name} once more", "warn",
-                     "The first attempt may not have arrived. You are charged once.")  # fmt: skip
+                     "The first attempt may not have arrived. It is charged once.")  # fmt: skip
     return Words("send", f"Handing the question to {name}")
 
 

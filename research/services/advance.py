@@ -150,7 +150,7 @@ def _claim(run: Run, backend: Backend, *, again: bool) -> bool:
             return False
         notes.append(
             f"A worker stopped between sending this run to {backend.name} and recording the answer;"
-            " the run was sent once more. You are charged once."
+            " the run was sent once more. It is charged once."
         )
     was_unsent = State(run.state) is State.SUBMITTING and not again
     submissions = run.submissions if was_unsent else run.submissions + 1
