@@ -281,7 +281,7 @@ def test_it_ends_a_command_that_nobody_waits_for_without_a_trace(
 ) -> None:
     package = tmp_path / "django" / "core"
     package.mkdir(parents=True)
-    (tmp_path / "django" / "__init__.py").touch()
+    (tmp_path / "django" / "__init__.py").write_text("def setup(): pass\n")
     (package / "__init__.py").touch()
     (package / "management.py").write_text(f"def execute_from_command_line(argv): raise {sign}\n")
 
