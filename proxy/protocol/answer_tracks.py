@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeVar
 
 from proxy.protocol.answer_text import AnswerText
 from proxy.protocol.documents import Block
 from proxy.protocol.tolerant import items_of, text_of, whole_of
+from proxy.protocol.web_frame import PieceBlock
 
 Shape = Literal["blocks", "workflow", "steps"]
+B = TypeVar("B", Block, PieceBlock)
 
 MARKDOWN = "markdown_block"
 _TRACK = re.compile(r"ask_text(?:_\d{1,4}_markdown)?")
@@ -34,15 +36,28 @@ class AnswerTracks:
 
     def read_blocks(self, blocks: list[Block]) -> str:
         """What the markdown blocks of one frame add."""
-        tracks: dict[str, Block] = {}
+        block = self._followed([block for block in blocks if block.field == MARKDOWN])
+        return self._markdown(block) if block else ""
+
+    def read_pieces(self, blocks: list[PieceBlock]) -> str:
+        """The same of blocks that are pieces of the answer, and nothing else."""
+        block = self._followed(blocks)
+        if block is None or not self._may_follow("blocks"):
+            return ""
+        piece = block.piece
+        return self._follow("blocks", self.text.place(piece.chunk_starting_offset, piece.chunks))
+
+    def _followed(self, blocks: list[B]) -> B | None:
+        """The block of the track that is followed."""
+        tracks: dict[str, B] = {}
         for block in blocks:
-            if block.field == MARKDOWN and (block.usage == self._track or _TRACK.fullmatch(block.usage)):
+            if block.usage == self._track or _TRACK.fullmatch(block.usage):
                 tracks[block.usage] = block
         if not tracks:
-            return ""
+            return None
         if self._track not in tracks:
             self._track = _PREFERRED if _PREFERRED in tracks else next(iter(tracks))
-        return self._markdown(tracks[self._track])
+        return tracks[self._track]
 
     def read_workflow(self, payload: dict[str, object]) -> str:
         """What the answer item of the workflow adds."""

@@ -29,7 +29,7 @@ from proxy.protocol.model_used import ModelWatch
 from proxy.protocol.refusals import error_event, refusal
 from proxy.protocol.tolerant import items_of, object_of, text_of
 from proxy.protocol.trail import Trail
-from proxy.protocol.web_frame import Frame, read_frame
+from proxy.protocol.web_frame import Frame, PieceBlock, PieceFrame, read_frame
 from proxy.protocol.web_sources import Place, SourceList
 
 _PLANS = ("plan_block", "reasoning_plan_block")
@@ -113,11 +113,10 @@ class WebAnswer:
         deltas: list[Delta] = []
         self._read_thread(frame, deltas)
         emitted = self._tracks.text.size
-        blocks = self._documents.read(frame.blocks)
-        answer = [text] if (text := self._tracks.read_blocks(blocks)) else []
-        for block in blocks:
-            if block.field != MARKDOWN:
-                self._read_block(block, deltas, answer)
+        if isinstance(frame, PieceFrame):
+            answer = self._read_pieces(frame.blocks)
+        else:
+            answer = self._read_blocks(frame.blocks, deltas)
         if frame.plan or frame.web_results:
             self._read_legacy(frame, deltas)
         if isinstance(frame.text, str) and frame.text != self._steps_text:
@@ -156,6 +155,19 @@ class WebAnswer:
             if line not in self._told:
                 self._told.add(line)
                 deltas.append(reasoning)
+
+    def _read_pieces(self, blocks: list[PieceBlock]) -> list[str]:
+        if self._documents.lost:
+            self._documents.lost -= {(block.usage, MARKDOWN) for block in blocks}
+        text = self._tracks.read_pieces(blocks)
+        return [text] if text else []
+
+    def _read_blocks(self, frame_blocks: object, deltas: list[Delta]) -> list[str]:
+        blocks = self._documents.read(frame_blocks)
+        answer = [text] if (text := self._tracks.read_blocks(blocks)) else []
+        for block in blocks:
+            self._read_block(block, deltas, answer)
+        return answer
 
     def _read_block(self, block: Block, deltas: list[Delta], answer: list[str]) -> None:
         """Every kind of block but the answer's own tracks."""

@@ -7,6 +7,7 @@ The kept ones are untyped: what has an unexpected type counts as absent later (`
 from __future__ import annotations
 
 import json
+from typing import Literal
 
 import msgspec
 
@@ -31,6 +32,26 @@ class Frame(msgspec.Struct, gc=False):
     upsell_information: object = None
 
 
+class Piece(msgspec.Struct, gc=False):
+    progress: Literal["IN_PROGRESS"]
+    chunks: list[str]
+    chunk_starting_offset: int
+    answer: None = None
+
+
+class PieceBlock(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    usage: str = msgspec.field(name="intended_usage")
+    piece: Piece = msgspec.field(name="markdown_block")
+
+
+class PieceFrame(Frame, gc=False):
+    """One whose blocks are pieces of the answer, as of nearly every frame: to read it with their types takes
+    a third less of an answer's time. Where anything does not fit them, it is a plain `Frame`."""
+
+    blocks: list[PieceBlock] = []
+
+
+_PIECES = msgspec.json.Decoder(PieceFrame)
 _FRAMES = msgspec.json.Decoder(Frame)
 _VALUES = msgspec.json.Decoder()
 
@@ -38,13 +59,20 @@ _VALUES = msgspec.json.Decoder()
 def read_frame(data: bytes) -> Frame | None:
     """None for what is no JSON object."""
     try:
-        return _FRAMES.decode(data)
+        return _decoded(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         mended = _mended(data)
     try:
-        return None if mended is None else _FRAMES.decode(mended)
+        return None if mended is None else _decoded(mended)
     except (msgspec.DecodeError, RecursionError):
         return None
+
+
+def _decoded(data: bytes) -> Frame:
+    try:
+        return _PIECES.decode(data)
+    except msgspec.ValidationError:  # it holds something else, or something unexpected
+        return _FRAMES.decode(data)
 
 
 def read_json(text: str | bytes) -> object:

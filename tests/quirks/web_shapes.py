@@ -16,8 +16,8 @@ _MODEL_TESTS = "proxy/protocol/test_models.py"
 SHAPES = (
     Quirk(
         "web 4: normal, pieces placed by offset", "shape=chunks",
-        f"{_TRACKS}::AnswerTracks._markdown", "self.text.place(offset, map(text_of, chunks))",
-        "self.text.place(None, map(text_of, chunks))", golden("offsets-out-of-order"),
+        f"{_TRACKS}::AnswerTracks.read_pieces", "self.text.place(piece.chunk_starting_offset, piece.chunks)",
+        "self.text.place(None, piece.chunks)", golden("offsets-out-of-order"),
     ),
     Quirk(
         "web 4: normal, a piece that comes again", "resend-chunks",
@@ -100,8 +100,8 @@ SHAPES = (
     ),
     Quirk(
         "web 4: mirrored tracks, one is read", "mirror",
-        f"{_TRACKS}::AnswerTracks.read_blocks", "return self._markdown(tracks[self._track])",
-        'return "".join(map(self._markdown, tracks.values()))', golden("second-track-ignored"),
+        f"{_TRACKS}::AnswerTracks._followed", "return tracks[self._track]",
+        "return list(tracks.values())[-1]", golden("second-track-ignored"),
     ),
     Quirk(
         "web 4: mirrored tracks, the other alone", "mirror-only",
@@ -109,7 +109,7 @@ SHAPES = (
     ),
     Quirk(
         "web 4: mirrored tracks, one after the other", "track-switch",
-        f"{_TRACKS}::AnswerTracks.read_blocks", "if self._track not in tracks:", "if not self._track:",
+        f"{_TRACKS}::AnswerTracks._followed", "if self._track not in tracks:", "if not self._track:",
         golden("track-switch"),
     ),
     Quirk(

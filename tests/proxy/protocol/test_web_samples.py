@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from portal.wire.sse import SseDecoder
+from portal.wire.sse import SseDecoder, SseRecord, encode_event
 from proxy.protocol.delta import Done, Fault, FaultKind
 from proxy.protocol.finishing import Finisher
 from proxy.protocol.web_events import WebAnswer
@@ -37,6 +37,22 @@ def test_it_finds_the_same_records_wherever_a_stream_is_cut_in_two(sample: Sampl
     for at in range(len(sample.stream)):
         decoder = SseDecoder()
         assert decoder.feed(sample.stream[:at]) + decoder.feed(sample.stream[at:]) == whole
+
+
+@samples
+def test_it_reads_pieces_beside_other_blocks_as_it_reads_them_alone(sample: Sample) -> None:
+    beside = [with_another_block(record) for record in SseDecoder().feed(sample.stream)]
+
+    assert read(beside, sample.requested) == read([sample.stream], sample.requested)
+
+
+def with_another_block(record: SseRecord) -> bytes:
+    """The record with a block that says nothing: its frame is then not of pieces alone."""
+    data = record.data
+    if record.event == "message" and b'"blocks":[' in data:
+        data = data.replace(b'"blocks":[]', b'"blocks":[{"an_empty_block":{}}]')
+        data = data.replace(b'"blocks":[{"intended', b'"blocks":[{"an_empty_block":{}},{"intended')
+    return encode_event(data.decode("utf-8", "replace"), record.event)
 
 
 @settings(max_examples=150, deadline=None)
