@@ -59,34 +59,31 @@ async def while_present(
     presence = asyncio.timeout(None)
     try:
         async with presence:
-            watch = asyncio.create_task(_watch(receive, presence, breathe))
+            watches = [asyncio.create_task(_watch(receive, presence))]
+            if breathe is not None:
+                watches.append(asyncio.create_task(_breathe(breathe, presence)))
             try:
                 yield
             finally:
-                watch.cancel()
+                for watch in watches:
+                    watch.cancel()
     except TimeoutError:
         if presence.expired():
             raise ClientLeft from None
         raise
 
 
-async def _watch(
-    receive: Receive, presence: asyncio.Timeout, breathe: Callable[[], Awaitable[None]] | None
-) -> None:
-    waiting = asyncio.ensure_future(receive())
-    try:
-        while True:
-            await asyncio.wait({waiting}, timeout=KEEPALIVE_SECONDS)
-            if waiting.done():
-                if waiting.result()["type"] == "http.disconnect":
-                    break
-                waiting = asyncio.ensure_future(receive())
-            elif breathe is not None:
-                await breathe()
-    except ClientLeft:
+async def _watch(receive: Receive, presence: asyncio.Timeout) -> None:
+    while (await receive())["type"] != "http.disconnect":
         pass
-    finally:
-        waiting.cancel()
+    presence.reschedule(asyncio.get_running_loop().time())
+
+
+async def _breathe(breathe: Callable[[], Awaitable[None]], presence: asyncio.Timeout) -> None:
+    with suppress(ClientLeft):
+        while True:
+            await asyncio.sleep(KEEPALIVE_SECONDS)
+            await breathe()
     presence.reschedule(asyncio.get_running_loop().time())
 
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import Literal, cast
 
 from django.conf import settings
@@ -274,8 +274,13 @@ def find_account(name: str) -> WebAccount:
 
 def jar_of(account: WebAccount) -> Jar:
     """Its cookies. Errors: sealing.SealError."""
-    jar: Jar = json.loads(sealing.unseal(account, "jar"))
-    return jar
+    return _opened(account.pk, account.jar)
+
+
+@lru_cache(maxsize=512)
+def _opened(account_id: int, jar: str) -> Jar:
+    opened: Jar = json.loads(sealing.unseal(WebAccount(pk=account_id, jar=jar), "jar"))
+    return opened
 
 
 def seal_jar(account: WebAccount, jar: Jar) -> None:
@@ -305,7 +310,7 @@ def may_be_asked(
 def can_be_opened(account_id: int, jar: str) -> bool:
     """Whether the key that seals these cookies is there. Of an account whose key is gone nobody asks."""
     try:
-        jar_of(WebAccount(pk=account_id, jar=jar))
+        _opened(account_id, jar)
     except sealing.SealError:
         return False
     return True
@@ -356,6 +361,7 @@ class _Taken(Exception):
     """Somebody else got the last place."""
 
 
+@cache
 def _tiers(needed: Tier) -> list[str]:
     """`needed` and whatever is above it."""
     tiers = WebAccount.Tier.values

@@ -82,6 +82,10 @@ class CurlReply:
             await self.close()
             raise
 
+    @property
+    def is_over(self) -> bool:
+        return self._ended and not self._body
+
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         while True:
             while self._body:

@@ -31,6 +31,10 @@ class Reply(Protocol):
     @property
     def set_cookies(self) -> tuple[str, ...]: ...
 
+    @property
+    def is_over(self) -> bool:
+        """Whether all of the body was read: its connection serves the next request."""
+
     def chunks(self) -> AsyncGenerator[bytes, None]:
         """The body as it comes, decoded. Raises `Lost` when the connection breaks."""
 

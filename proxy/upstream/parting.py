@@ -16,11 +16,14 @@ _tails: set[asyncio.Task[None]] = set()
 async def part(opened: Opened, chunks: AsyncGenerator[bytes, None], *, whole: bool) -> None:
     """Close the connection, whoever is cancelled meanwhile. What is left of an answer that has ended is
     read first, behind the reader's back, so that the connection serves the next one."""
+    if opened.is_over:
+        return await _close(opened, chunks)  # which waits for nothing then
     tail = asyncio.create_task(_read_tail(opened, chunks, whole=whole))
     _tails.add(tail)
     tail.add_done_callback(_tails.discard)
     if not whole:
         await asyncio.shield(tail)
+    return None
 
 
 async def _read_tail(opened: Opened, chunks: AsyncGenerator[bytes, None], *, whole: bool) -> None:
@@ -31,5 +34,9 @@ async def _read_tail(opened: Opened, chunks: AsyncGenerator[bytes, None], *, who
                     async for _ in chunks:
                         pass
     finally:
-        await chunks.aclose()
-        await opened.close()
+        await _close(opened, chunks)
+
+
+async def _close(opened: Opened, chunks: AsyncGenerator[bytes, None]) -> None:
+    await chunks.aclose()
+    await opened.close()

@@ -35,6 +35,10 @@ class PlainReply:
     def set_cookies(self) -> tuple[str, ...]:
         return tuple(self._response.headers.getall("set-cookie", ()))
 
+    @property
+    def is_over(self) -> bool:
+        return self._response.content.at_eof()
+
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         try:
             async for chunk in self._response.content.iter_any():

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from django.conf import settings
 
@@ -82,6 +83,11 @@ class Opened:
         """To be stored at once (`accounts.store_cookies`): the next call may need the new token."""
         return self._reply.set_cookies
 
+    @property
+    def is_over(self) -> bool:
+        """Whether all of it was read."""
+        return self._reply.is_over
+
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """The body as it comes. Raises `Broke`."""
         try:
@@ -98,7 +104,9 @@ class Opened:
 
 
 def new_ids() -> AskIds:
-    return AskIds(*(str(uuid4()) for _ in range(4)))
+    # In one read: the system's randomness is the dearest part of an id.
+    chance = os.urandom(64)
+    return AskIds(*(str(UUID(bytes=chance[at : at + 16], version=4)) for at in range(0, 64, 16)))
 
 
 async def ask(session: Session, ask: Ask, ids: AskIds) -> Opened | Fault:
