@@ -52,6 +52,7 @@ from proxy.services.chat import (
     with_latest_cookies,
 )
 from proxy.services.courier import Courier
+from proxy.services.long_texts import cleaned
 from proxy.services.settling import Outcome, Settled, settle
 from proxy.services.threads import in_thread
 from proxy.services.together import Ended, settle_soon
@@ -215,7 +216,7 @@ class Relay:
             self._finisher = self._new_finisher()
             async for chunk in chunks:
                 deltas = [delta for record in decoder.feed(chunk) for delta in answer.read(record)]
-                if deltas and (deltas := self._finisher.pass_on(deltas)):
+                if deltas and (deltas := await cleaned(self._finisher, deltas)):
                     whole = isinstance(deltas[-1], Done)
                     yield deltas
                 if answer.over:
