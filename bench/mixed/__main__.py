@@ -26,8 +26,9 @@ import httpx
 from bench.mixed import raw_visits, visits
 from bench.mixed.flapping import Flapping
 from bench.mixed.gauges import Reading, read
+from bench.mixed.lags import gauged
 from bench.mixed.portals import Portal, running_portal
-from bench.mixed.verdict import IDLE, faults_of, orphans_of
+from bench.mixed.verdict import IDLE, UPSTREAM, Found, faults_of, orphans_of
 from bench.mixed.visitor import PATIENCE, Broken, Notes, Visitor
 
 Visit = Callable[[Visitor], Awaitable[str]]
@@ -110,41 +111,12 @@ async def crowd(portal: Portal, notes: Notes, kinds: dict[Visit, int], clients: 
         notes.wrong("visits that never end")
 
 
-async def watch(
-    portal: Portal, notes: Notes, ended: asyncio.Event, started: float, readings: list[Reading]
-) -> None:
+async def watch(portal: Portal, ended: asyncio.Event, started: float, readings: list[Reading]) -> None:
     while not ended.is_set():
-        clients, upstream = await asyncio.gather(lateness(ended), upstream_lateness(portal, ended))
-        notes.lateness = max(notes.lateness, clients + upstream)
-        if not ended.is_set():
-            print(
-                f"{'':8} late: the clients up to {clients:.2f} s, the upstream {upstream:.2f} s", flush=True
-            )
-            if reading := await show(portal, started):
-                readings.append(reading)
-
-
-async def lateness(ended: asyncio.Event) -> float:
-    """For `EVERY` seconds: how long this process kept a client waiting at most. What the portal seems to take
-    may be that."""
-    most, until = 0.0, time.monotonic() + EVERY
-    while not ended.is_set() and time.monotonic() < until:
-        began = time.monotonic()
-        await asyncio.sleep(0.05)
-        most = max(most, time.monotonic() - began - 0.05)
-    return most
-
-
-async def upstream_lateness(portal: Portal, ended: asyncio.Event) -> float:
-    """The same of the sandbox, which makes megabytes of answers on its one loop."""
-    most, until = 0.0, time.monotonic() + EVERY
-    while not ended.is_set() and time.monotonic() < until:
-        began = time.monotonic()
-        with suppress(OSError):  # it may be dead at the moment
-            await asyncio.to_thread(portal.sandbox.control, "")
-            most = max(most, time.monotonic() - began)
-        await asyncio.sleep(0.2)
-    return most
+        with suppress(TimeoutError):
+            await asyncio.wait_for(ended.wait(), EVERY)
+        if not ended.is_set() and (reading := await show(portal, started)):
+            readings.append(reading)
 
 
 async def show(portal: Portal, started: float) -> Reading | None:
@@ -182,15 +154,19 @@ async def measure(portal: Portal, options: argparse.Namespace) -> list[str]:
     acts += [(8, 20, flapping.kill_one)] if options.chaos else []
     running = [asyncio.create_task(flapping.every(*act)) for act in acts]
     readings: list[Reading] = []
-    running.append(asyncio.create_task(watch(portal, notes, flapping.ended, started, readings)))
-    await crowd(portal, notes, KINDS, options.clients, seconds)
-    flapping.ended.set()
-    await asyncio.gather(*running)
-    await flapping.calm()
+    running.append(asyncio.create_task(watch(portal, flapping.ended, started, readings)))
+    others = {web.folder.name: f"{web.url}/health/live" for web in portal.webs}
+    others[UPSTREAM] = f"{portal.sandbox.url}/_sandbox"
+    with gauged(others, portal.sandbox.database.with_name("lags")) as lags:
+        await crowd(portal, notes, KINDS, options.clients, seconds)
+        flapping.ended.set()
+        await asyncio.gather(*running)
+        await flapping.calm()
     end = await settled(portal)
     print(f"   end  {end.told()}\n{told(notes, flapping)}", flush=True)
     print(orphans_of(portal))
-    return faults_of(portal, notes, flapping.deaths, base, half_of(readings, seconds) or end, end)
+    found = Found(portal, notes, flapping.deaths, lags(), base, half_of(readings, seconds) or end, end)
+    return faults_of(found)
 
 
 def half_of(readings: list[Reading], seconds: float) -> Reading | None:

@@ -126,7 +126,7 @@ async def abandoned(visitor: Visitor) -> str:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         await loop.sock_sendall(one, request(visitor, CHAT, chat_body(question, stream=True)))
         await asyncio.sleep(visitor.chance.uniform(0.5, 6))
-        visitor.leave(tag)
+    visitor.leave(tag)  # its socket is closed
     return "left"
 
 

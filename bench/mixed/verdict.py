@@ -6,8 +6,10 @@ import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 
 from bench.mixed.gauges import Process, Reading
+from bench.mixed.lags import Lags
 from bench.mixed.portals import Portal
 from bench.mixed.visitor import Notes
 
@@ -21,6 +23,8 @@ MORE_MIB = 24.0
 MORE_OF_MEMORY = 1.15
 """From the half of the load to the end: what an allocator takes at a peak it keeps, so that only what goes
 on growing is a leak."""
+UPSTREAM = "upstream"
+"""Its name among the lags."""
 ASK = "/rest/sse/perplexity_ask"
 TWICE = (
     "SELECT subject, kind FROM portal_ledgerentry WHERE subject <> ''"
@@ -38,16 +42,27 @@ PAID = (
 TAG = re.compile(r"tide-[0-9a-f]{16}")
 
 
-def faults_of(
-    portal: Portal, notes: Notes, deaths: Sequence[float], base: Reading, half: Reading, end: Reading
-) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is judged. `deaths` of the upstream are in unix seconds; `half` was read at half of the load."""
+
+    portal: Portal
+    notes: Notes
+    deaths: Sequence[float]
+    lags: Lags
+    base: Reading
+    half: Reading
+    end: Reading
+
+
+def faults_of(found: Found) -> list[str]:
     return [
-        *(f"{count} x {what}" for what, count in notes.wrongs.most_common()),
-        *_left_behind(base, end),
-        *_grown(half, end),
-        *_books(portal),
-        *_without_end(portal, notes),
-        *_left_open(portal, notes, deaths),
+        *(f"{count} x {what}" for what, count in found.notes.wrongs.most_common()),
+        *_left_behind(found.base, found.end),
+        *_grown(found.half, found.end),
+        *_books(found.portal),
+        *_without_end(found.portal, found.notes),
+        *_left_open(found),
     ]
 
 
@@ -131,25 +146,53 @@ def _without_end(portal: Portal, notes: Notes) -> Iterator[str]:
         yield f"text of {notes.told_text} chats was seen, {paid} are paid"
 
 
-def _left_open(portal: Portal, notes: Notes, deaths: Sequence[float]) -> Iterator[str]:
-    """Upstream answers that went on after their caller had left. What an upstream that died had open is
-    passed over."""
-    by_kind: dict[str, list[float]] = {}
-    for asked_at, ended_at, body in _asks(portal):
-        found = TAG.search(body)
-        kind, left_at = notes.left.get(found[0] if found else "", ("", 0.0))
-        if not kind or any(asked_at <= death <= left_at + CLOSE_SECONDS for death in deaths):
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """From the moment at which a caller's side of the connection was shut, or at which the upstream was
+    asked all the same, to the moment at which the upstream saw its own connection closed (unix seconds)."""
+
+    since: float
+    until: float
+
+    @property
+    def took(self) -> float:
+        return self.until - self.since
+
+    def told(self, lags: Lags) -> str:
+        """With how late everybody was in that time, the portal itself included: that excuses nothing."""
+        late = {name: lags.most(name, self.since, self.until) for name in lags.names}
+        return f"{self.took:.2f} s (late: " + ", ".join(f"{name} {late[name]:.2f}" for name in late) + ")"
+
+
+def _left_open(found: Found) -> Iterator[str]:
+    """Upstream answers that went on after their caller had left. Taken off is only by how much the upstream
+    itself was late to see it at that moment."""
+    for kind, leavings in _leavings(found).items():
+        leavings.sort(key=lambda leaving: leaving.took)
+        middle, last = leavings[len(leavings) // 2].took, leavings[-1].told(found.lags)
+        print(f"{len(leavings)} upstreams of {kind} closed after {middle:.2f} s, the last after {last}")
+        late = [
+            leaving
+            for leaving in leavings
+            if leaving.took - found.lags.most(UPSTREAM, leaving.since, leaving.until) > CLOSE_SECONDS
+        ]
+        if late:
+            yield f"{len(late)} upstreams of {kind} were closed too late: {late[-1].told(found.lags)}"
+
+
+def _leavings(found: Found) -> dict[str, list[Leaving]]:
+    """By kind of visit. What an upstream that died had open is passed over."""
+    by_kind: dict[str, list[Leaving]] = {}
+    for asked_at, ended_at, body in _asks(found.portal):
+        tag = TAG.search(body)
+        kind, left_at = found.notes.left.get(tag[0] if tag else "", ("", 0.0))
+        if not kind or any(asked_at <= death <= left_at + CLOSE_SECONDS for death in found.deaths):
             continue
-        died_at = min((death for death in deaths if death > asked_at), default=float("inf"))
+        died_at = min((death for death in found.deaths if death > asked_at), default=float("inf"))
         # Who leaves while a place is looked for is noticed as soon as the upstream is asked.
-        by_kind.setdefault(kind, []).append((ended_at or died_at) - max(left_at, asked_at))
-    for kind, took in by_kind.items():
-        took.sort()
-        middle, most = took[len(took) // 2], took[-1]
-        told = f"{len(took)} upstreams of {kind} closed after {middle:.2f} s, the last after {most:.2f} s"
-        print(told)
-        if most > CLOSE_SECONDS + notes.lateness:
-            yield told
+        leaving = Leaving(max(left_at, asked_at), ended_at or died_at)
+        by_kind.setdefault(kind, []).append(leaving)
+    return by_kind
 
 
 def _asks(portal: Portal) -> list[tuple[float, float | None, str]]:

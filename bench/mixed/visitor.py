@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import time
+from asyncio.trsock import TransportSocket
 from collections import Counter
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from socket import SHUT_RDWR
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import httpx
 
+Result = TypeVar("Result")
 PATIENCE = 120.0
 """Seconds that any answer may take, whatever the upstream does."""
 TOLD = frozenset({429, 502, 503, 504})
@@ -59,10 +64,8 @@ class Notes:
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
     wrongs: Counter[str] = field(default_factory=Counter)
     left: dict[str, tuple[str, float]] = field(default_factory=dict)
-    """Questions whose caller left in the middle, by tag: the kind of visit, and when (unix seconds)."""
-    lateness: float = 0.0
-    """Seconds that clients and upstream themselves were late at most: what took so long need not be the
-    portal's."""
+    """Questions whose caller left in the middle, by tag: the kind of visit, and when its side of the
+    connection was shut (unix seconds)."""
     promised: set[str] = field(default_factory=set)
     """Ids of runs and responses that were taken in: each has to come to an end."""
     told_text: int = 0
@@ -85,6 +88,8 @@ class Visitor:
     kind: str = ""
     markers: str = ""
     """Of its last question."""
+    socket: TransportSocket | None = None
+    """Of its last request with `extensions`."""
 
     @property
     def host(self) -> str:
@@ -106,8 +111,36 @@ class Visitor:
         (kind,) = self.chance.choices((CALM, TROUBLED, TIRING), (74, 24, 2))
         return kind
 
+    @property
+    def extensions(self) -> dict[str, Any]:
+        """For a request in the midst of which the visitor may leave."""
+        return {"trace": self._trace}
+
+    async def _trace(self, event: str, told: Mapping[str, Any]) -> None:
+        if event == "connection.connect_tcp.complete":
+            self.socket = told["return_value"].get_extra_info("socket")
+
     def leave(self, tag: str) -> None:
+        """Now, whatever else this process has to do: the kernel tells the portal at once."""
+        if self.socket is not None:
+            with suppress(OSError):  # the portal was first
+                self.socket.shutdown(SHUT_RDWR)
         self.notes.left[tag] = self.kind, time.time()
+
+    async def leave_after(
+        self, seconds: float, tag: str, visit: Coroutine[Any, Any, Result]
+    ) -> Result | None:
+        """What the visit gives; None for one that is left because it takes longer."""
+        under_way = asyncio.ensure_future(visit)
+        try:
+            await asyncio.wait({under_way}, timeout=seconds)
+            if under_way.done():
+                return under_way.result()
+            self.leave(tag)
+        finally:
+            under_way.cancel()
+        await asyncio.wait({under_way})
+        return None
 
     async def send(self, method: str, path: str, **more: Any) -> httpx.Response:
         """A good answer. Raises Broken for one that may be otherwise."""

@@ -47,7 +47,7 @@ async def _read_stream(visitor: Visitor, body: dict[str, Any], tag: str, leave_a
     """To the end, or, with a tag, until so many pieces of text came."""
     texts = 0
     async with (
-        visitor.client.stream("POST", CHAT, json=body) as answer,
+        visitor.client.stream("POST", CHAT, json=body, extensions=visitor.extensions) as answer,
         aclosing(visitor.records(answer)) as told,
     ):
         async for record in told:
@@ -70,13 +70,9 @@ async def left_early(visitor: Visitor) -> str:
     """Before the first word, of a stream or a plain answer."""
     tag, question = visitor.question(*SILENT)
     body = chat_body(question, stream=visitor.chance.random() < 0.5)
-    try:
-        async with asyncio.timeout(visitor.chance.uniform(0.05, 4)):
-            await visitor.send("POST", CHAT, json=body)
-    except TimeoutError:
-        visitor.leave(tag)
-        return "left"
-    return "ok"
+    asked = visitor.send("POST", CHAT, json=body, extensions=visitor.extensions)
+    answer = await visitor.leave_after(visitor.chance.uniform(0.05, 4), tag, asked)
+    return "ok" if answer else "left"
 
 
 # Responses.
@@ -213,19 +209,18 @@ async def agent(visitor: Visitor) -> str:
         run = (made.get("structuredContent") or {}).get("id")
         return await _poll(visitor, f"/v1/agent/{run}") if run else "refused"
     arguments = {"query": question}
-    try:
-        async with asyncio.timeout(visitor.chance.uniform(1, 8)):
-            told = await _call(visitor, "perplexity_ask", arguments)
-            return "refused" if told.get("isError") else "ok"
-    except TimeoutError:
-        visitor.leave(tag)
+    told = await visitor.leave_after(
+        visitor.chance.uniform(1, 8), tag, _call(visitor, "perplexity_ask", arguments)
+    )
+    if told is None:
         return "left"
+    return "refused" if told.get("isError") else "ok"
 
 
 async def _call(visitor: Visitor, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
     params = {"name": tool, "arguments": arguments}
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-    answer = await visitor.client.post("/mcp", json=body, headers=MCP)
+    answer = await visitor.client.post("/mcp", json=body, headers=MCP, extensions=visitor.extensions)
     if answer.status_code >= 300:
         visitor.judge(answer, answer.content)
     text = answer.text
