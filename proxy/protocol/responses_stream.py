@@ -211,12 +211,13 @@ class ResponseStream:
         return [added, self._emit("content_part.added", slot, content_index=0, part=shape.text_part())]
 
     def _annotate(self, citations: Iterable[Citation]) -> list[Event]:
-        """Those that lie in the text as it was told."""
+        """Those that lie in the text as it was told, and mark something there."""
         slot = self._output.open_message
         if slot is None:
             return []
         moved = (Citation(one.start - self._lead, one.end - self._lead, one.source) for one in citations)
         inside = [one for one in moved if 0 <= one.start < one.end <= len(slot.text)]
+        marking = [one for one in inside if slot.text[one.start : one.end].strip()]
         return [
             self._emit(
                 "output_text.annotation.added",
@@ -225,7 +226,7 @@ class ResponseStream:
                 annotation_index=number,
                 annotation=shape.url_citation(citation),
             )
-            for number, citation in enumerate(inside)
+            for number, citation in enumerate(marking)
         ]
 
     def _end_step(self, *, broken: bool = False) -> list[Event]:

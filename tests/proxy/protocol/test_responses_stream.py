@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from portal.wire.errors import BadRequest, Problem, Unavailable
@@ -303,6 +303,7 @@ def ended(stream: ResponseStream, end: str, citations: list[Citation]) -> list[E
     return stream.fail(Problem("It broke.")) if end == "fail" else stream.cancel()
 
 
+@example([[Text("0")]], [Citation(1, 2, Source("https://a.example"))], "complete")  # a blank of the appendix
 @given(READS, CITATIONS, END)
 def test_it_keeps_every_rule_whatever_comes_in_whatever_order(
     reads: list[list[Delta]], citations: list[Citation], end: str
