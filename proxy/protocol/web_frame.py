@@ -45,8 +45,8 @@ class PieceBlock(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class PieceFrame(Frame, gc=False):
-    """One whose blocks are pieces of the answer, as of nearly every frame: to read it with their types takes
-    a third less of an answer's time. Where anything does not fit them, it is a plain `Frame`."""
+    """One whose blocks are pieces of the answer, as of nearly every frame: read with their types it costs a
+    third less. Where anything does not fit them, it is a plain `Frame`."""
 
     blocks: list[PieceBlock] = []
 
