@@ -13,6 +13,9 @@ from proxy.protocol.citing import check, locate
 from proxy.protocol.cleaning import ALL_SOURCES, NO_SOURCE, Mark, Stripper, clean
 from proxy.protocol.delta import Delta, Done, Fault, FaultKind, Source, SourceFound, Text
 
+MANY = 32
+"""Pieces of text that are joined to one."""
+
 
 @dataclass(slots=True)
 class Finisher:
@@ -27,6 +30,8 @@ class Finisher:
     keeps_marks: bool = False
     _stripper: Stripper = field(default_factory=Stripper)
     _pieces: list[str] = field(default_factory=list)
+    _joined: int = 0
+    """Of the pieces, those that are many of before: pieces of a few characters take thrice their memory."""
     _again: str | None = None
     """What was told again while that is less than `told`, or another text; None in step."""
 
@@ -63,6 +68,9 @@ class Finisher:
             text = self._catch_up(self._again + text)
         if text:
             self._pieces.append(text)
+            if len(self._pieces) - self._joined >= MANY:
+                self._pieces[self._joined :] = ["".join(self._pieces[self._joined :])]
+                self._joined += 1
             out.append(Text(text))
 
     def _catch_up(self, again: str) -> str:

@@ -26,6 +26,15 @@ def cited(text: str, last: Done | Fault) -> list[tuple[str, str]]:
     return [(text[one.start : one.end], one.source.title) for one in last.citations]
 
 
+def test_it_keeps_a_long_answer_in_few_pieces() -> None:
+    """Thousands of streams are open at once; the text is the same however it is kept."""
+    finisher, pieces = Finisher(), [f"tide {number} " for number in range(500)]
+    told = [delta for piece in pieces for delta in finisher.pass_on([Text(piece)])]
+    assert finisher.content == "".join(delta.text for delta in told if isinstance(delta, Text))
+    assert finisher.content == "".join(pieces).rstrip()
+    assert len(finisher._pieces) < len(pieces) / 8
+
+
 def test_it_hands_other_deltas_on_as_they_are() -> None:
     assert Finisher().pass_on([Progress(3, 4), *found(A)]) == [Progress(3, 4), *found(A)]
 
