@@ -135,7 +135,7 @@ SESSIONS = (
     ),
     Quirk(
         "web 2: rotating, asks too", "restless",
-        "proxy/services/relay.py::Relay._ask", "await rotation.keep_cookies(plan.session, opened)", "pass",
+        "proxy/services/relay.py::Relay._kept", "await rotation.keep_cookies(plan.session, opened)", "pass",
         "proxy/services/test_relay.py::test_it_keeps_a_session_alive_that_is_rotated_by_every_answer",
     ),
     Quirk(
