@@ -21,10 +21,14 @@ class PortalConfig(AppConfig):
         super().import_models()
 
     def ready(self) -> None:
+        from portal.models.users import superuser_made  # noqa: PLC0415  # needs the models
+        from portal.services.users import furnish_superuser  # noqa: PLC0415
+
         # Services ring tasks by name: our Celery application has to be the process's, whatever started it.
         import_module("portal.celery")
         give_large_blocks_back()
         post_migrate.connect(guard_ledger, sender=self, dispatch_uid="portal.guard_ledger")
+        superuser_made.connect(furnish_superuser, dispatch_uid="portal.furnish_superuser")
 
 
 def guard_ledger(using: str, **signal: Any) -> None:

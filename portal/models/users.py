@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from django.contrib.auth.models import AbstractBaseUser, BaseUserManager, PermissionsMixin
-from django.db import models
+from django.db import models, transaction
 from django.db.models.functions import Lower
+from django.dispatch import Signal
 from django.utils import timezone
+
+superuser_made = Signal()
+"""Sent with `user` in the transaction in which Django's own `createsuperuser` makes somebody."""
 
 
 class UserManager(BaseUserManager["User"]):
@@ -18,7 +22,10 @@ class UserManager(BaseUserManager["User"]):
         return user
 
     def create_superuser(self, email: str, password: str | None = None, **fields: Any) -> User:
-        return self.create_user(email, password, is_staff=True, is_superuser=True, **fields)
+        with transaction.atomic(using=self._db):
+            user = self.create_user(email, password, is_staff=True, is_superuser=True, **fields)
+            superuser_made.send(User, user=user)
+        return user
 
     def get_by_natural_key(self, username: str | None) -> User:
         return self.get(email__iexact=username)

@@ -66,11 +66,23 @@ def create_user(
             )
     except IntegrityError:
         raise Invalid(f"{email} is a user already", "email") from None
-    team = team or first_team()
+    _furnish(user, team or first_team(), role, credits, actor)
+    return user
+
+
+def _furnish(user: User, team: Team, role: str, credits: Decimal | None, actor: Principal | None) -> None:
+    """Team and account of a new user."""
     Membership.objects.create(user=user, team=team, role=role)
     ledger.open_account(user, credits=credits, actor_id=actor.user_id if actor else None)
-    audit.record(actor, "user.created", f"user:{user.pk}", email=email, team=team.name, admin=is_admin)
-    return user
+    detail = {"email": user.email, "team": team.name, "admin": user.is_staff}
+    audit.record(actor, "user.created", f"user:{user.pk}", **detail)
+
+
+def furnish_superuser(sender: object, user: User, **signal: object) -> None:
+    """Whom Django's `createsuperuser` made has what every new user has; the first admin, what that has."""
+    is_first = not User.objects.filter(is_staff=True).exclude(pk=user.pk).exists()
+    role = Membership.Role.LEAD if is_first else Membership.Role.MEMBER
+    _furnish(user, first_team(), role, FIRST_CREDITS if is_first else None, None)
 
 
 def ensure_first_admin(email: str = FIRST_EMAIL) -> tuple[User, str] | None:

@@ -232,7 +232,7 @@ def test_it_moves_people_between_teams(site: Site) -> None:
 
 
 def test_it_gives_a_user_without_a_team_one(site: Site) -> None:
-    user, team = User.objects.create_superuser("root@example.org", "a fine password"), a_team()
+    user, team = User.objects.create_user("root@example.org", "a fine password"), a_team()
 
     site.add(Membership, user=user.email, team=team.pk, role="member")
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
+from django.core.management import call_command
 
 from portal.models.audit import AuditEntry
 from portal.models.teams import Membership, Team
@@ -77,6 +78,20 @@ def test_it_makes_the_first_admin_once_with_a_thousand_credits() -> None:
     assert account_of(user.pk).balance.available == 1000
     assert Membership.objects.get(user=user).role == "lead"
     assert ensure_first_admin("other@example.org") is None
+
+
+def test_it_gives_those_whom_django_s_own_command_makes_what_every_new_user_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DJANGO_SUPERUSER_PASSWORD", "a fine password")
+    for email in ("root@example.org", "second@example.org"):
+        call_command("createsuperuser", email=email, interactive=False, verbosity=0)
+
+    first, second = User.objects.order_by("pk")
+    assert [account_of(user.pk).team for user in (first, second)] == ["Team", "Team"]
+    assert [account_of(user.pk).balance.available for user in (first, second)] == [1000, 100]
+    assert [user.membership.role for user in (first, second)] == ["lead", "member"]
+    assert AuditEntry.objects.filter(action="user.created").count() == 2
 
 
 @pytest.mark.django_db(transaction=True)
