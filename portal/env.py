@@ -70,8 +70,9 @@ class Env:
     def integer(self, name: str, default: int, *, least: int | None = None, most: int | None = None) -> int:
         return int(self._number(name, default, least, most, whole=True))
 
-    def number(self, name: str, default: float, *, least: float | None = None) -> float:
-        return self._number(name, default, least, None, whole=False)
+    def number(self, name: str, default: float, *, least: float, most: float) -> float:
+        """Mostly a time, which has an end: Python's own dates and times take no infinite one."""
+        return self._number(name, default, least, most, whole=False)
 
     def words(self, name: str, default: tuple[str, ...] = ()) -> tuple[str, ...]:
         """A comma-separated list, trimmed, without empty members."""

@@ -33,6 +33,8 @@ USUAL_PROFILE = "chrome"
 """Whose fingerprint web sessions show, unless told otherwise."""
 SHORTEST_SECRET_KEY = 50
 """Characters; Django's own deployment check asks for as many."""
+DAY_OF_SECONDS, YEAR_OF_HOURS = 86_400, 8_760
+"""The longest times that anybody may set."""
 
 
 def _environment() -> Env:
@@ -128,23 +130,23 @@ try:
     ACCOUNT_TYPE = env.choice("ACCOUNT_TYPE", ("free", "pro", "max"), "pro")
     DEFAULT_MODEL = env.text("DEFAULT_MODEL", "gpt")
     CUSTOM_PROMPTS = env.text_or_path("CUSTOM_PROMPTS")
-    COOKIE_MAX_AGE_HOURS = env.number("COOKIE_MAX_AGE_HOURS", 168, least=1)
-    KEEPALIVE_HOURS = env.number("KEEPALIVE_HOURS", 6, least=0.1)
-    PROBE_INTERVAL_HOURS = env.number("PROBE_INTERVAL_HOURS", 24, least=0.1)
-    CHAT_FIRST_SECONDS = env.number("CHAT_FIRST_SECONDS", 90, least=1)
-    CHAT_SILENCE_SECONDS = env.number("CHAT_SILENCE_SECONDS", 45, least=1)
-    CHAT_WAIT_SECONDS = env.number("CHAT_WAIT_SECONDS", 30, least=0)
-    CHAT_TOTAL_SECONDS = env.number("CHAT_TOTAL_SECONDS", 900, least=1)
+    COOKIE_MAX_AGE_HOURS = env.number("COOKIE_MAX_AGE_HOURS", 168, least=1, most=YEAR_OF_HOURS)
+    KEEPALIVE_HOURS = env.number("KEEPALIVE_HOURS", 6, least=0.1, most=YEAR_OF_HOURS)
+    PROBE_INTERVAL_HOURS = env.number("PROBE_INTERVAL_HOURS", 24, least=0.1, most=YEAR_OF_HOURS)
+    CHAT_FIRST_SECONDS = env.number("CHAT_FIRST_SECONDS", 90, least=1, most=DAY_OF_SECONDS)
+    CHAT_SILENCE_SECONDS = env.number("CHAT_SILENCE_SECONDS", 45, least=1, most=DAY_OF_SECONDS)
+    CHAT_WAIT_SECONDS = env.number("CHAT_WAIT_SECONDS", 30, least=0, most=DAY_OF_SECONDS)
+    CHAT_TOTAL_SECONDS = env.number("CHAT_TOTAL_SECONDS", 900, least=1, most=DAY_OF_SECONDS)
     FLARESOLVERR_URL = env.url("FLARESOLVERR_URL", "http://localhost:8191")
     RESPONSES_BACKEND_URL = env.url("RESPONSES_BACKEND_URL")
     RESPONSES_BACKEND_KEY = env.secret("RESPONSES_BACKEND_KEY")
     RESPONSES_BACKEND_MODEL = env.text("RESPONSES_BACKEND_MODEL", "deep-research")
     RESEARCH_BACKENDS = env.words("RESEARCH_BACKENDS", ("agent", "sonar", "web"))
-    RESEARCH_POLL_SECONDS = env.number("RESEARCH_POLL_SECONDS", 0, least=0)
-    RESEARCH_LEASE_SECONDS = env.number("RESEARCH_LEASE_SECONDS", 30, least=2)
+    RESEARCH_POLL_SECONDS = env.number("RESEARCH_POLL_SECONDS", 0, least=0, most=DAY_OF_SECONDS)
+    RESEARCH_LEASE_SECONDS = env.number("RESEARCH_LEASE_SECONDS", 30, least=2, most=DAY_OF_SECONDS)
     SONDE_UPSTREAM = env.choice("SONDE_UPSTREAM", ("auto", "live", "sandbox"), "auto")
     SANDBOX_PORT = env.integer("SANDBOX_PORT", 0, least=0, most=65535)
-    SANDBOX_SECONDS = env.number("SANDBOX_SECONDS", 0, least=0)
+    SANDBOX_SECONDS = env.number("SANDBOX_SECONDS", 0, least=0, most=DAY_OF_SECONDS)
 
     # The door
     HOST = env.text("HOST", "127.0.0.1")
@@ -157,14 +159,14 @@ try:
     SONDE_URL = env.url("SONDE_URL")
     SONDE_API_KEY = env.secret("SONDE_API_KEY")
     SONDE_MCP_FIXTURES = env.text("SONDE_MCP_FIXTURES")
-    RETENTION_DAYS = env.integer("RETENTION_DAYS", 0, least=0)
+    RETENTION_DAYS = env.integer("RETENTION_DAYS", 0, least=0, most=100 * 365)
     if 0 < RETENTION_DAYS < 7:
         raise EnvError("RETENTION_DAYS: must be at least 7, or empty to keep results until deleted")
     FILES_TOTAL_MIB = env.integer("FILES_TOTAL_MIB", 200, least=0)
     FILES_USER_MIB = env.integer("FILES_USER_MIB", 100, least=0)
     NTFY_TOPIC = env.text("NTFY_TOPIC")
     NTFY_URL = env.url("NTFY_URL", "https://ntfy.sh")
-    NTFY_COOLDOWN_SECS = env.integer("NTFY_COOLDOWN_SECS", 3600, least=0)
+    NTFY_COOLDOWN_SECS = env.integer("NTFY_COOLDOWN_SECS", 3600, least=0, most=365 * DAY_OF_SECONDS)
     LOG_LEVEL = env.choice("LOG_LEVEL", ("DEBUG", "INFO", "WARNING", "ERROR"), "INFO")
     DEBUG = False
 except EnvError as error:

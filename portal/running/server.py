@@ -24,6 +24,8 @@ LARGEST_SOCKET_MESSAGE = 64 * 1024
 ADVICE = {
     errno.EADDRINUSE: "; stop what uses it, or choose another port: bin/up --port 8001",
     errno.EACCES: "; ports below 1024 are the system's: choose another, as in bin/up --port 8001",
+    errno.EADDRNOTAVAIL: "; HOST must be an address of this machine",
+    socket.EAI_NONAME: "; HOST must be an address of this machine",
 }
 
 

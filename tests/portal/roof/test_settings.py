@@ -57,6 +57,8 @@ def load(folder: Path, show: str = "'ok'", **environment: str) -> subprocess.Com
         ({"PERPLEXITY_BASE_URL": "ftp://x"}, "PERPLEXITY_BASE_URL: must be a URL"),
         ({"RESEARCH_POLL_SECONDS": "often"}, "RESEARCH_POLL_SECONDS: must be a number, not 'often'"),
         ({"RETENTION_DAYS": "3"}, "RETENTION_DAYS: must be at least 7"),
+        ({"RETENTION_DAYS": "1000000"}, "RETENTION_DAYS: must be from 0 to 36500"),
+        ({"KEEPALIVE_HOURS": "inf"}, "KEEPALIVE_HOURS: must be from 0.1 to 8760"),
         ({"ALLOWED_HOSTS": "http://sonde.example.org"}, "ALLOWED_HOSTS: 'http://sonde.example.org' is more"),
         ({"ALLOWED_HOSTS": "a.example.org,b.example.org:81"}, "ALLOWED_HOSTS: 'b.example.org:81' is more"),
         ({"TRUSTED_PROXIES": "nginx"}, "TRUSTED_PROXIES: 'nginx' is neither"),
