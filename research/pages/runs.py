@@ -40,8 +40,12 @@ def show_list(request: HttpRequest) -> HttpResponseBase:
 def show_run(request: HttpRequest, public_id: str) -> HttpResponseBase:
     who = principal(request)
     run = find_readable_run(who, parse_response_id(public_id))
-    own_team = team_of(who.user_id) if run.user_id == who.user_id else None
-    return render(request, "research/run.html", _of_run(who, run) | {"own_team": own_team})
+    context = _of_run(who, run)
+    if run.user_id == who.user_id:
+        context["own_team"] = team_of(who.user_id)
+    else:
+        context["place"] = "team"  # under "Runs" are one's own
+    return render(request, "research/run.html", context)
 
 
 @require_safe

@@ -93,6 +93,17 @@ def test_it_shows_a_reader_whose_report_it_is_and_nothing_to_act_by(reader: Clie
     assert page.count("<form") == 1  # logging out
 
 
+def test_it_is_found_under_runs_by_its_owner_and_under_team_by_a_reader(
+    owner: Client, reader: Client, ada: User
+) -> None:
+    path = f"/runs/{shared(finished(ada)).public_id}"
+
+    assert 'href="/runs" aria-current="page"' in owner.get(path).text
+    page = reader.get(path).text
+    assert 'href="/team" aria-current="page"' in page
+    assert page.count("aria-current") == 1
+
+
 @pytest.mark.parametrize("state", [State.FAILED, State.CANCELLED])
 def test_it_tells_a_reader_of_an_end_without_speaking_to_its_owner(
     reader: Client, ada: User, state: State
