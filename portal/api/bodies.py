@@ -17,8 +17,12 @@ from portal.wire.fields import is_plain_name
 _JSON = re.compile(r"application/(?:[\w.-]+\+)?json", re.ASCII)
 
 _BEFORE_VALUES = (b",", b"[", b"{")
+_OPENINGS = (b"[", b"{")
 MOST_VALUES = 1_048_576
 """As many as there can be in a mebibyte: what is larger holds files in base64, not more to take apart."""
+DEEPEST = 256
+"""Levels of lists and objects. Python follows about a thousand calls, less what is under way already: a
+body that is read must not be too deep for whoever walks through it, writes it, or reads it from a row."""
 
 
 def check_content_type(content_type: str, encoding: str = "") -> None:
@@ -52,7 +56,19 @@ def read_json(raw: bytes) -> object:
         raise BadRequest("The body is nested too deeply.") from None
     except ValueError:  # an integer of more digits than Python reads
         raise BadRequest("The body holds a number that is too long.") from None
+    if sum(map(raw.count, _OPENINGS)) > DEEPEST and _is_deep(value):
+        raise BadRequest("The body is nested too deeply.")
     return value
+
+
+def _is_deep(value: object) -> bool:
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        holding = [one for one in level if isinstance(one, dict | list)]
+        if not holding:
+            return False
+        level = [inner for one in holding for inner in (one.values() if isinstance(one, dict) else one)]
+    return True
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portal.api.bodies import check_content_type, read_json
+from portal.api.bodies import DEEPEST, check_content_type, read_json
 from portal.wire.errors import BadRequest, NotJson
 
 
@@ -64,6 +64,23 @@ def test_it_says_why_a_body_is_no_json(raw: bytes, message: str) -> None:
     with pytest.raises(BadRequest) as caught:
         read_json(raw)
     assert caught.value.message == message
+
+
+@pytest.mark.parametrize(
+    ("opened", "closed", "levels"),
+    [(b"[", b"]", 1), (b'{"a":', b"}", 1), (b'[{"a":', b"}]", 2), (b'{"b":1,"a":', b"}", 1)],
+)
+def test_it_reads_nothing_that_python_could_not_walk_through_later(
+    opened: bytes, closed: bytes, levels: int
+) -> None:
+    most = DEEPEST // levels
+    assert read_json(opened * most + b"1" + closed * most)
+    with pytest.raises(BadRequest, match="nested too deeply"):
+        read_json(opened * (most + 1) + b"1" + closed * (most + 1))
+
+
+def test_it_counts_levels_and_not_brackets() -> None:
+    assert read_json(b"[" + b'[],{},"[{",' * 10_000 + b"1]")
 
 
 @pytest.mark.parametrize(

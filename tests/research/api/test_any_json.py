@@ -59,3 +59,32 @@ def test_it_refuses_hostile_bodies_and_charges_nothing(who: Caller) -> None:
         assert response.status_code in (400, 413), content[:80]
         assert list(response.json()["error"]) == ["code", "message", "type", "param"]
     assert not Run.objects.exists()
+
+
+NESTED = [('{"a": ', "}"), ("[", "]"), ('{"content": [', "]}"), ('[{"text": ', "}]"), ('{"not": ', "}")]
+MEMBERS = (
+    "input",
+    "instructions",
+    "tools",
+    "tool_choice",
+    "text",
+    "metadata",
+    "reasoning",
+    "include",
+    "other",
+)
+
+
+@pytest.mark.parametrize("path", ["/v1/agent", "/v1/responses"])
+@pytest.mark.parametrize("member", MEMBERS)
+def test_it_walks_through_whatever_it_reads(who: Caller, path: str, member: str) -> None:
+    """Python follows about a thousand calls, and some read a level of JSON in three."""
+    for opened, closed in NESTED:
+        for depth in (250, 800):
+            times = depth // (opened.count("{") + opened.count("["))
+            deep = f"{opened * times}{{}}{closed * times}"
+            said = "" if member == "input" else '"input": "a", '
+            body = f'{{"model": "no-model", "preset": "no-preset", {said}"{member}": {deep}}}'
+            for sent in (body, body.replace('"preset": "no-preset", ', "")):
+                response = who.client.post(path, content=sent.encode())
+                assert response.status_code in (200, 400, 403), (sent[:120], depth, response.text)
