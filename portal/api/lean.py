@@ -341,9 +341,9 @@ class _Exchange:
                 answer = await later.make()
         except ClientLeft:
             return
-        except asyncio.CancelledError:
+        except asyncio.CancelledError:  # by the stopping server, which would log whatever else it is told
             await self.send_whole(answer_of(stopping(), self.path))
-            raise
+            return
         except Exception as error:  # whatever it is, it becomes an answer
             answer = answer_of(problem_of(error, self.request_id), self.path)
         await self.send_whole(replace(answer, headers={**later.headers, **answer.headers}))
@@ -379,9 +379,8 @@ class _Exchange:
                     await wire.write(piece)
         except ClientLeft:
             return
-        except asyncio.CancelledError:
+        except asyncio.CancelledError:  # as above
             await self._fail(wire, stream, stopping())
-            raise
         except Exception as error:  # whatever it is, it becomes an answer
             await self._fail(wire, stream, problem_of(error, self.request_id))
         else:

@@ -123,8 +123,7 @@ def test_it_releases_what_the_stopping_server_gives_up(who: Chatter) -> None:
         here = who.visit("Why? [sandbox:web.slow=20]")
         await asyncio.sleep(0.3)
         here.task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await here.task
+        await here.task
         return here.body
 
     assert b"restarting" in asyncio.run(stop())
