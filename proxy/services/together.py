@@ -146,6 +146,10 @@ class _Round:
     def run(self) -> dict[int, Result | BaseException]:
         ending = [work.plan for work in self._endings.values()]
         users = {work.who.user_id for work in self._openings.values()}
+        # Those of the endings as well: whoever had an answer asks again, and may be asked for ahead.
+        names = {work.model for work in self._openings.values()} | {
+            plan.question.request.model for plan in ending
+        }
         accounts, closed, models, busy, credits, entries = run(
             lock_pool({plan.session.account_id for plan in ending}),
             update(
@@ -156,7 +160,7 @@ class _Round:
                 },
                 state=State.OPEN,
             ),
-            those_named({work.model for work in self._openings.values()}),
+            those_named(names),
             loads(),
             *ledger_many.reads(users, [plan.question.subject for plan in ending if plan.question.price]),
         )

@@ -29,6 +29,7 @@ PRICE = 1_000
 PATIENCE = 60.0
 OUTAGE = 4.0
 """Seconds; the answers end in the middle of it."""
+ASK = "/rest/sse/perplexity_ask"
 OPEN = "SELECT COUNT(*) FROM proxy_chatturn WHERE state = 'open'"
 
 
@@ -78,6 +79,15 @@ class Chats(Cluster):
             asking = [asyncio.ensure_future(ask(client, web.url, question)) for web in webs]
             await asyncio.to_thread(meanwhile)
             return await asyncio.gather(*asking)
+
+    def was_asked(self, question: str) -> bool:
+        """Whether it reaches the sandbox within a second."""
+        until = time.monotonic() + 1
+        while time.monotonic() < until:
+            if any(question in str(one) for one in self.sandbox.web_requests(ASK)):
+                return True
+            time.sleep(0.02)
+        return False
 
     def wait_until_open(self, wanted: int) -> None:
         until = time.monotonic() + PATIENCE
@@ -172,3 +182,35 @@ def test_a_process_that_is_killed_leaves_nothing_held(cluster: Chats) -> None:
 
     assert sum(one.is_whole for one in got) == MANY // 2
     assert cluster.settled() == {PRICE: MANY // 2, 0: MANY // 2}
+
+
+def test_a_process_that_is_killed_before_the_turn_is_open_leaves_the_upstream_and_no_trace(
+    cluster: Chats,
+) -> None:
+    question, paid = asyncio.run(killed_while_asking_ahead(cluster))
+
+    (ask,) = [one for one in cluster.sandbox.web_requests(ASK) if question in str(one)]
+    assert ask["ending"] == "left"
+    assert cluster.books.read(OPEN) == [(0,)]
+    assert cluster.settled() == {PRICE: paid}
+
+
+async def killed_while_asking_ahead(cluster: Chats) -> tuple[str, int]:
+    """The question that a web process had asked for when it was killed, its round waiting for a lock; and how
+    many chats were paid before."""
+    headers, url = {"Authorization": f"Bearer {cluster.web.api_key}"}, cluster.web.url
+    async with httpx.AsyncClient(headers=headers, timeout=PATIENCE) as client:
+        for place in range(10):
+            question = f"Why does tide {place} wait?"
+            with psycopg.connect(cluster.database_url) as database:
+                assert await ask(client, url, "Why do tides come?") == WHOLE
+                database.execute("SELECT 1 FROM proxy_webaccount FOR UPDATE")
+                waiting = asyncio.ensure_future(ask(client, url, f"{question} [sandbox:duration=5]"))
+                if await asyncio.to_thread(cluster.was_asked, question):
+                    cluster.web.kill()
+                    database.rollback()
+                    assert not (await waiting).has_text
+                    return question, 2 * place + 1
+                database.rollback()  # what the round before had seen was too old by then: it is asked for now
+                assert await waiting == WHOLE
+    raise AssertionError("nothing was asked ahead")

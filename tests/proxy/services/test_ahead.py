@@ -47,8 +47,8 @@ def who(pool: WebAccount) -> Chatter:
 
 
 def asks(sandbox: SandboxServer) -> list[dict[str, Any]]:
-    """But for the one of the chat before."""
-    return sandbox.web_requests("/rest/sse/perplexity_ask")[1:]
+    """But for the one of the chat before; the newest first."""
+    return sandbox.web_requests("/rest/sse/perplexity_ask")[:-1]
 
 
 def rounds_after(meanwhile: Callable[[], None]) -> AbstractContextManager[Any]:
@@ -62,7 +62,7 @@ def rounds_after(meanwhile: Callable[[], None]) -> AbstractContextManager[Any]:
     return patch.object(together._groups, "_do", late)
 
 
-def until(is_so: Callable[[], bool], problem: str) -> None:
+def until(is_so: Callable[[], object], problem: str) -> None:
     deadline = time.monotonic() + 5
     while not is_so():
         assert time.monotonic() < deadline, problem
@@ -82,8 +82,8 @@ def arrival(sandbox: SandboxServer, then: Callable[[], object] = lambda: None) -
 
 
 def until_left(sandbox: SandboxServer) -> None:
-    """Long before the answer would be at its end."""
-    until(lambda: any(ask["ended_at"] for ask in asks(sandbox)), "the upstream was not left")
+    """The first of them."""
+    until(lambda: asks(sandbox)[-1:] and asks(sandbox)[-1]["ending"] == "left", "it was not left")
 
 
 def seen_by_a_round(who: Chatter) -> None:
