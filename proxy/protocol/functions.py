@@ -10,7 +10,7 @@ Both shapes are read here: the flat one of Responses and the nested one of Chat 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,7 +18,7 @@ from portal.wire.errors import BadRequest
 from portal.wire.fields import is_plain_name
 
 if TYPE_CHECKING:
-    from proxy.protocol.functions_schema import ArgumentSchema
+    from proxy.protocol.functions_schema import ArgumentSchema, Together
 
 Shape = Literal["flat", "nested"]
 Choice = Literal["auto", "required", "none", "named"]
@@ -84,7 +84,7 @@ def read_offer(tools: Sequence[object], choice: object, shape: Shape, *, paralle
     """The offer. `tools` are function tools only. Raises BadRequest with `param` tools or tool_choice."""
     if len(tools) > MOST_FUNCTIONS:
         raise _bad(f"tools must have at most {MOST_FUNCTIONS} functions.")
-    functions = tuple(_function(tool, f"tools[{number}]", shape) for number, tool in enumerate(tools))
+    functions = tuple(_functions(tools, shape)) if tools else ()
     names = [function.name for function in functions]
     for name in names:
         if names.count(name) > 1:
@@ -101,7 +101,16 @@ def _bad(message: str, param: str = "tools") -> BadRequest:
     return BadRequest(message, param=param)
 
 
-def _function(tool: object, where: str, shape: Shape) -> Function:
+def _functions(tools: Sequence[object], shape: Shape) -> Iterator[Function]:
+    # Loaded with the first function that is offered: what reads schemas takes a twentieth of a start.
+    from proxy.protocol.functions_schema import Together  # noqa: PLC0415
+
+    together = Together()
+    for number, tool in enumerate(tools):
+        yield _function(tool, f"tools[{number}]", shape, together)
+
+
+def _function(tool: object, where: str, shape: Shape, together: Together) -> Function:
     if not isinstance(tool, dict) or tool.get("type") != "function":
         raise _bad(f"{where} must be a function: other kinds of tools are not supported.")
     given = tool.get("function") if shape == "nested" else tool
@@ -115,12 +124,11 @@ def _function(tool: object, where: str, shape: Shape) -> Function:
         raise _bad(f"{where}.description must be a text.")
     if strict is not None and not isinstance(strict, bool):
         raise _bad(f"{where}.strict must be true or false.")
-    # Loaded with the first function that is offered: what reads schemas takes a twentieth of a start.
     from proxy.protocol.functions_schema import SchemaRefused, read_schema  # noqa: PLC0415
 
-    parameters = given.get("parameters")
+    parameters = NO_ARGUMENTS if given.get("parameters") is None else given["parameters"]
     try:
-        arguments = read_schema(NO_ARGUMENTS if parameters is None else parameters, strict=strict or False)
+        arguments = read_schema(parameters, strict=strict or False, together=together)
     except SchemaRefused as refused:
         raise _bad(f"{where}.parameters {refused}.") from None
     return Function(name, description or "", arguments, strict or False)

@@ -23,7 +23,8 @@ from proxy.protocol.functions_check import NOTHING_ELSE, Pattern, compile_patter
 
 DEEPEST = 64
 """Schemas inside schemas, and references that follow one another without going into the arguments."""
-MOST_NODES = 5_000
+MOST_NODES = 10_000
+"""Of all functions of a request together, as are the patterns: one takes 0.1 ms, a pattern up to 10."""
 MOST_PATTERNS = 200
 LONGEST_PATTERN = 1_000
 
@@ -60,26 +61,41 @@ class ArgumentSchema:
 
     schema: Schema
     patterns: Mapping[str, Pattern]
+    """All of its own by their text, and perhaps others."""
 
     def fault_of(self, arguments: Mapping[str, Any]) -> str | None:
         """The keyword that `arguments` break first, `budget` when they take too long; None when they fit."""
         return fault_of(self.schema, self.patterns, arguments)
 
 
-def read_schema(schema: object, *, strict: bool) -> ArgumentSchema:
-    """The schema of an object. `strict` asks what OpenAI's strict mode asks. Raises SchemaRefused."""
+@dataclass(slots=True)
+class Together:
+    """What the functions of one request have in all: many small ones cost no more than a large one."""
+
+    nodes: int = 0
+    patterns: dict[str, Pattern] = field(default_factory=dict)
+
+
+def read_schema(schema: object, *, strict: bool, together: Together | None = None) -> ArgumentSchema:
+    """The schema of an object. `strict` asks what OpenAI's strict mode asks. Raises SchemaRefused.
+
+    `together`: what the schemas before it have; this one is added.
+    """
+    together = together or Together()
     if not isinstance(schema, dict) or schema.get("type") != "object":
         raise SchemaRefused('must be a JSON Schema whose type is "object"')
     plain = {name: value for name, value in schema.items() if name != "$schema"}
     _check_soundness(plain)
-    nodes = _Walk()
+    nodes = _Walk(room=MOST_NODES - together.nodes)
     nodes.visit(plain, (), 0)
+    together.nodes += len(nodes.found)
     _check_by_metaschema(plain)
     _check_references(nodes)
     if strict:
         for place, node in nodes.found.items():
             _check_strictness(node, place)
-    return ArgumentSchema(plain, _compiled(nodes))
+    _compile_all(nodes, together.patterns)
+    return ArgumentSchema(plain, together.patterns)
 
 
 def _check_soundness(schema: Schema) -> None:
@@ -103,6 +119,8 @@ def _check_by_metaschema(schema: dict[str, Any]) -> None:
 class _Walk:
     """All schemas inside a schema, by their place in it; `true` and `false` need no look."""
 
+    room: int
+    """How many there may be."""
     found: dict[Place, Schema] = field(default_factory=dict)
     anchors: dict[str, Place] = field(default_factory=dict)
 
@@ -111,8 +129,8 @@ class _Walk:
             return
         if depth > DEEPEST:
             raise SchemaRefused(f"is nested more than {DEEPEST} deep")
-        if len(self.found) >= MOST_NODES:
-            raise SchemaRefused(f"has more than {MOST_NODES:,} schemas in it")
+        if len(self.found) >= self.room:
+            raise SchemaRefused(f"has more than {MOST_NODES:,} schemas in it, with those of other functions")
         for word in _REFUSED:
             if word in node:
                 raise SchemaRefused(f"must not use {word}{_at(place)}")
@@ -213,20 +231,19 @@ def _at(place: Place) -> str:
     return f" (at {'.'.join(shown)})" if shown else ""
 
 
-def _compiled(nodes: _Walk) -> dict[str, Pattern]:
-    """All patterns of the schema, ready to run."""
-    compiled: dict[str, Pattern] = {}
+def _compile_all(nodes: _Walk, compiled: dict[str, Pattern]) -> None:
+    """Adds all patterns of the schema, ready to run, to `compiled`."""
     for place, node in nodes.found.items():
         own = [node["pattern"]] if "pattern" in node else []
         for pattern in (*own, *node.get("patternProperties", ())):
-            if pattern not in compiled:
-                compiled[pattern] = _compile(pattern, place)
-        if len(compiled) > MOST_PATTERNS:
-            raise SchemaRefused(f"has more than {MOST_PATTERNS} patterns")
+            if pattern in compiled:
+                continue
+            if len(compiled) >= MOST_PATTERNS:
+                raise SchemaRefused(f"has more than {MOST_PATTERNS} patterns, with those of other functions")
+            compiled[pattern] = _compile(pattern, place)
     used = {word for node in nodes.found.values() for word in node}
     if {"patternProperties", "unevaluatedProperties"} <= used:
         raise SchemaRefused("uses patternProperties and unevaluatedProperties at once")
-    return compiled
 
 
 def _compile(pattern: str, place: Place) -> Pattern:

@@ -8,6 +8,7 @@ import pytest
 
 from portal.wire.errors import BadRequest
 from proxy.protocol.functions import MOST_FUNCTIONS, Offer, read_offer
+from proxy.protocol.functions_schema import MOST_NODES, MOST_PATTERNS
 
 Json = dict[str, Any]
 WEATHER: Json = {
@@ -95,6 +96,39 @@ def test_it_refuses_one_name_twice_and_too_many_functions() -> None:
     many = [{**CLOCK, "name": f"f{at}"} for at in range(MOST_FUNCTIONS + 1)]
     assert refused(many).param == "tools"
     assert len(offer(tools=many[:-1]).functions) == MOST_FUNCTIONS
+
+
+def with_properties(name: str, properties: Json) -> Json:
+    return {**CLOCK, "name": name, "parameters": {"type": "object", "properties": properties}}
+
+
+@pytest.mark.parametrize(
+    ("each", "most", "what"),
+    [
+        (lambda number, at: {"type": "string", "pattern": f"^{number}-{at}$"}, MOST_PATTERNS, "patterns"),
+        (lambda number, at: {"type": "string"}, MOST_NODES, "schemas"),
+    ],
+)
+def test_it_bounds_what_all_functions_have_together(each: Any, most: int, what: str) -> None:
+    """Each of 128 could have as much as one may, and reading them all would take minutes."""
+    inner = most // 4 - 1
+    tools = [
+        with_properties(f"f{number}", {f"p{at}": each(number, at) for at in range(inner)})
+        for number in range(5)
+    ]
+
+    assert len(offer(tools=tools[:4]).functions) == 4
+    error = refused(tools)
+    assert (error.param, f"more than {most:,} {what}" in error.message) == ("tools", True)
+    assert error.message.startswith("tools[4].parameters ")
+
+
+def test_it_counts_a_pattern_once_that_many_functions_have() -> None:
+    date = {"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}$"}
+    tools = [with_properties(f"f{at}", {"day": date}) for at in range(MOST_FUNCTIONS)]
+    found = offer(tools=tools).functions
+    assert {function.arguments.fault_of({"day": "2026-12-01"}) for function in found} == {None}
+    assert {function.arguments.fault_of({"day": "today"}) for function in found} == {"pattern"}
 
 
 def test_it_says_which_definition_is_wrong() -> None:
