@@ -17,6 +17,7 @@ from django.db import connections
 from django.test import TransactionTestCase
 from hypothesis import HealthCheck, settings
 from pytest_django import DjangoDbBlocker
+from xdist.remote import Producer
 
 from tests import environment
 from tests.browser import BrowserError, find_chromium, find_node
@@ -26,6 +27,7 @@ environment.set_up_django()
 
 from tests.database import keep_what_is_there, let_tests_put_the_database_back  # noqa: E402
 from tests.migrated import new_database  # noqa: E402
+from tests.scheduling import FileByFile, in_order  # noqa: E402
 
 let_tests_put_the_database_back()
 
@@ -33,6 +35,11 @@ DATABASE_FIXTURES = {"db", "transactional_db", "django_db_reset_sequences", "dja
 SERVER_FIXTURES = {
     "postgres_url", "new_postgres_url", "valkey_url", "sandbox_process", "shared_server", "live_server"
 }  # fmt: skip
+TESTS = Path(__file__).parent
+PURE = {"protocol", "wire", "sandbox"}
+"""Folders whose tests know no database."""
+A_PORTAL_S = ("tests/journeys/", "tests/mcp/", "tests/crash/", "tests/sdk/")
+"""Folders whose tests are a portal's, in a process of its own."""
 END_SESSIONS = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s"
 left_out: list[str] = []
 
@@ -87,11 +94,18 @@ def needs_browser(item: pytest.Item) -> bool:
 
 
 def is_quick(item: pytest.Item) -> bool:
-    # Journeys and MCP's tests are a portal's, in a process of its own.
-    is_a_portal_s = item.nodeid.startswith(("tests/journeys/", "tests/mcp/"))
-    if item.get_closest_marker("slow") or is_a_portal_s or needs_browser(item):
+    if item.get_closest_marker("slow") or item.nodeid.startswith(A_PORTAL_S) or needs_browser(item):
         return False
     return not SERVER_FIXTURES.intersection(getattr(item, "fixturenames", ()))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Reading all tests takes ten seconds: leave out where nothing can be found for this run."""
+    if not collection_path.is_dir() or TESTS not in collection_path.parents:
+        return None
+    folder = f"tests/{collection_path.relative_to(TESTS)}/"
+    is_pure = environment.ENGINE == "postgres" and collection_path.name in PURE
+    return is_pure or (config.getoption("--quick") and folder.startswith(A_PORTAL_S)) or None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -104,7 +118,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out.extend(item.nodeid for item in here if needs_browser(item))
     staying = set(kept)
     config.hook.pytest_deselected(items=[item for item in items if item not in staying])
-    items[:] = kept
+    items[:] = in_order(kept, is_quick)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FileByFile:
+    return FileByFile(config, log)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -65,7 +65,7 @@ def find_paths(arguments: list[str], caller: Path) -> list[str]:
 
 
 def pytest_command(options: argparse.Namespace, rest: list[str]) -> list[str]:
-    command = [*PYTEST, "-n", str(AT_ONCE), "--dist", "worksteal"]
+    command = [*PYTEST, "-n", str(AT_ONCE), "--dist", "loadfile"]
     if options.quick:
         command.append("--quick")
     if options.no_browser:

@@ -1,0 +1,63 @@
+"""Which worker runs which tests, and when: what waits for processes of its own first, a file at a time.
+
+A file's tests share what was started for them, so they stay together. What is quick comes last, in small
+pieces: it fills what the slow tests leave of the machine, and all workers end at about the same time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from itertools import groupby
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
+
+PIECE = 40
+"""Tests of one file that a worker takes at once, at most."""
+
+
+def file_of(nodeid: str) -> str:
+    return nodeid.partition("::")[0]
+
+
+def in_order(items: Iterable[pytest.Item], is_quick: Callable[[pytest.Item], bool]) -> list[pytest.Item]:
+    """Slow tests first, those of the fullest files before others; a file's stay together."""
+    quick = {item: is_quick(item) for item in items}
+    slow_ones = Counter(file_of(item.nodeid) for item in quick if not quick[item])
+    files = {file: place for place, file in enumerate(dict.fromkeys(file_of(item.nodeid) for item in quick))}
+
+    def place(item: pytest.Item) -> tuple[bool, int, int]:
+        file = file_of(item.nodeid)
+        return quick[item], 0 if quick[item] else -slow_ones[file], files[file]
+
+    return sorted(quick, key=place)
+
+
+class FileByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist carries no types
+    """Hands tests out in the order in which the workers have them, in pieces of files."""
+
+    _pieces: dict[str, str] | None = None
+
+    def _split_scope(self, nodeid: str) -> str:
+        if self._pieces is None:
+            assert self.collection is not None
+            self._pieces = dict(pieces_of(self.collection))
+        return self._pieces[nodeid]
+
+    def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
+        super().mark_test_complete(node, item_index, duration)
+        # What is done would be counted again with every test that ends.
+        piece = self._split_scope(self.registered_collections[node][item_index])
+        if all(self.assigned_work[node][piece].values()):
+            del self.assigned_work[node][piece]
+
+
+def pieces_of(nodeids: Iterable[str]) -> Iterable[tuple[str, str]]:
+    """Each test with the name of its piece, which is that of the piece's first test."""
+    for _, tests in groupby(nodeids, file_of):
+        first = ""
+        for number, nodeid in enumerate(tests):
+            first = nodeid if number % PIECE == 0 else first
+            yield nodeid, first
