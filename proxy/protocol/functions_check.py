@@ -18,7 +18,8 @@ from referencing import Registry
 
 BUDGET = 30_000
 """Steps that one check may take: less than a second."""
-_ENGINE = 1 << 18  # bytes of a compiled pattern
+SMALL, LARGE = 1 << 15, 1 << 18
+"""Bytes of a pattern's engine, of which there are four: a large one takes a mebibyte and up to 10 ms."""
 _BACKTRACKS = 1_000
 NOTHING_ELSE: Registry[Any] = Registry()
 """No other documents: the library's own default would fetch them from wherever a reference says."""
@@ -43,18 +44,18 @@ def fault_of(schema: Mapping[str, Any], patterns: Mapping[str, Pattern], argumen
     return None if error is None else str(error.validator or "false")
 
 
-def compile_pattern(pattern: str) -> Pattern:
-    """Raises ValueError for what is no pattern, or too large a one."""
+def compile_pattern(pattern: str, size: int = LARGE) -> Pattern:
+    """Raises ValueError for what is no pattern, or takes more than `size`."""
     for compiled in (_linear, _backtracking):
         try:
-            return compiled(pattern)
+            return compiled(pattern, size)
         except (jsonschema_rs.ValidationError, ValueError):
             continue
     raise ValueError("no pattern")
 
 
-def _linear(pattern: str) -> Pattern:
-    options = jsonschema_rs.RegexOptions(size_limit=_ENGINE, dfa_size_limit=_ENGINE)
+def _linear(pattern: str, size: int) -> Pattern:
+    options = jsonschema_rs.RegexOptions(size_limit=size, dfa_size_limit=size)
     matches = jsonschema_rs.Draft202012Validator({"pattern": pattern}, pattern_options=options).is_valid
 
     def found(text: str) -> bool:
@@ -64,10 +65,10 @@ def _linear(pattern: str) -> Pattern:
     return found
 
 
-def _backtracking(pattern: str) -> Pattern:
+def _backtracking(pattern: str, size: int) -> Pattern:
     """For what the linear engine does not know: looking around, and references back."""
     options = jsonschema_rs.FancyRegexOptions(
-        backtrack_limit=_BACKTRACKS, size_limit=_ENGINE, dfa_size_limit=_ENGINE
+        backtrack_limit=_BACKTRACKS, size_limit=size, dfa_size_limit=size
     )
     matches = jsonschema_rs.Draft202012Validator({"pattern": pattern}, pattern_options=options).is_valid
 

@@ -19,13 +19,15 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
 from portal.wire.fields import is_plain_name
-from proxy.protocol.functions_check import NOTHING_ELSE, Pattern, compile_pattern, fault_of
+from proxy.protocol.functions_check import NOTHING_ELSE, SMALL, Pattern, compile_pattern, fault_of
 
 DEEPEST = 64
 """Schemas inside schemas, and references that follow one another without going into the arguments."""
 MOST_NODES = 10_000
 """Of all functions of a request together, as are the patterns: one takes 0.1 ms, a pattern up to 10."""
 MOST_PATTERNS = 200
+MOST_LARGE_PATTERNS = 20
+"""Of them: such as repeat something a thousand times."""
 LONGEST_PATTERN = 1_000
 
 _MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
@@ -74,6 +76,7 @@ class Together:
 
     nodes: int = 0
     patterns: dict[str, Pattern] = field(default_factory=dict)
+    large_patterns: int = 0
 
 
 def read_schema(schema: object, *, strict: bool, together: Together | None = None) -> ArgumentSchema:
@@ -94,7 +97,7 @@ def read_schema(schema: object, *, strict: bool, together: Together | None = Non
     if strict:
         for place, node in nodes.found.items():
             _check_strictness(node, place)
-    _compile_all(nodes, together.patterns)
+    _compile_all(nodes, together)
     return ArgumentSchema(plain, together.patterns)
 
 
@@ -231,24 +234,32 @@ def _at(place: Place) -> str:
     return f" (at {'.'.join(shown)})" if shown else ""
 
 
-def _compile_all(nodes: _Walk, compiled: dict[str, Pattern]) -> None:
-    """Adds all patterns of the schema, ready to run, to `compiled`."""
+def _compile_all(nodes: _Walk, together: Together) -> None:
+    """Adds all patterns of the schema, ready to run, to `together`."""
     for place, node in nodes.found.items():
         own = [node["pattern"]] if "pattern" in node else []
         for pattern in (*own, *node.get("patternProperties", ())):
-            if pattern in compiled:
+            if pattern in together.patterns:
                 continue
-            if len(compiled) >= MOST_PATTERNS:
+            if len(together.patterns) >= MOST_PATTERNS:
                 raise SchemaRefused(f"has more than {MOST_PATTERNS} patterns, with those of other functions")
-            compiled[pattern] = _compile(pattern, place)
+            together.patterns[pattern] = _compile(pattern, place, together)
     used = {word for node in nodes.found.values() for word in node}
     if {"patternProperties", "unevaluatedProperties"} <= used:
         raise SchemaRefused("uses patternProperties and unevaluatedProperties at once")
 
 
-def _compile(pattern: str, place: Place) -> Pattern:
+def _compile(pattern: str, place: Place, together: Together) -> Pattern:
     if len(pattern) > LONGEST_PATTERN:
         raise SchemaRefused(f"has a pattern of more than {LONGEST_PATTERN:,} characters{_at(place)}")
+    try:
+        return compile_pattern(pattern, SMALL)
+    except ValueError:
+        together.large_patterns += 1
+    if together.large_patterns > MOST_LARGE_PATTERNS:
+        raise SchemaRefused(
+            f"has more than {MOST_LARGE_PATTERNS} large patterns, with those of other functions"
+        )
     try:
         return compile_pattern(pattern)
     except ValueError:

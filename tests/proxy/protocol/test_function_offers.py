@@ -8,7 +8,7 @@ import pytest
 
 from portal.wire.errors import BadRequest
 from proxy.protocol.functions import MOST_FUNCTIONS, Offer, read_offer
-from proxy.protocol.functions_schema import MOST_NODES, MOST_PATTERNS
+from proxy.protocol.functions_schema import MOST_LARGE_PATTERNS, MOST_NODES, MOST_PATTERNS
 
 Json = dict[str, Any]
 WEATHER: Json = {
@@ -106,12 +106,17 @@ def with_properties(name: str, properties: Json) -> Json:
     ("each", "most", "what"),
     [
         (lambda number, at: {"type": "string", "pattern": f"^{number}-{at}$"}, MOST_PATTERNS, "patterns"),
+        (
+            lambda number, at: {"pattern": f"(x{number}y{at}{{900}}){{9}}"},
+            MOST_LARGE_PATTERNS,
+            "large patterns",
+        ),
         (lambda number, at: {"type": "string"}, MOST_NODES, "schemas"),
     ],
 )
 def test_it_bounds_what_all_functions_have_together(each: Any, most: int, what: str) -> None:
     """Each of 128 could have as much as one may, and reading them all would take minutes."""
-    inner = most // 4 - 1
+    inner = most // 4 - (most > 1_000)  # the objects around them are schemas, too
     tools = [
         with_properties(f"f{number}", {f"p{at}": each(number, at) for at in range(inner)})
         for number in range(5)
