@@ -64,6 +64,9 @@ def take_out(quirk: Quirk, tree: Path) -> str:
 
 def main(words: list[str]) -> int:
     chosen = [quirk for quirk in QUIRKS if not words or any(word in quirk.line for word in words)]
+    if not chosen:
+        print(f"No line of the table has any of: {' '.join(words)}")
+        return 2
     with tempfile.TemporaryDirectory(prefix="sonde-quirks-") as folder:
         tree = copy_of_the_tree(Path(folder))
         code, said = verdict_of(list(dict.fromkeys(quirk.test for quirk in chosen)), tree)

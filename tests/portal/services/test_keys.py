@@ -48,7 +48,7 @@ def test_it_opens_with_the_text_that_was_shown_once() -> None:
 
 def test_it_keeps_nothing_that_opens_anything() -> None:
     _, text = a_key()
-    secret = text.rpartition("_")[2]
+    secret = text.split("_", 2)[2]
 
     with connection.cursor() as cursor:
         for table in ("portal_apikey", "portal_auditentry"):
@@ -63,8 +63,8 @@ def test_it_keeps_nothing_that_opens_anything() -> None:
         lambda text: text[:-1],
         lambda text: text + "A",
         lambda text: text.upper(),
-        lambda text: f"sonde_{'a' * 10}_{text.rpartition('_')[2]}",
-        lambda text: text.rpartition("_")[2],
+        lambda text: f"sonde_{'a' * 10}_{text.split('_', 2)[2]}",
+        lambda text: text.split("_", 2)[2],
         lambda text: f" {text}",
         lambda text: "",
         lambda text: "x" * 1_000_000,
