@@ -19,6 +19,9 @@ MOST_PARTS = 1_000
 CHARACTERS_PER_TOKEN = 4
 LONGEST_TEXT = 10_000_000
 """Characters: only a text that no prompt can take is longer, and that one has an error of its own."""
+LONGEST_KEPT = 1_000_000
+"""Characters of what is kept of a request, and repeated in its events. A body may be longer only for the
+base64 in it; and not all that it says reaches the prompt, whose own length is checked later."""
 _ALSO_SENT = ("instructions", "tools", "text")
 _MESSAGE = (None, "message", "input_message")
 _SKIPPED = frozenset(
@@ -62,7 +65,20 @@ def read_items(body: Fields, entries: Sequence[object]) -> tuple[InputItem, ...]
     read = [_item(body, at, entry) for at, entry in enumerate(entries)]
     items = tuple(item for item in read if item is not None)
     _check_ids(body, items)
+    check_kept("input", sum(json_size(item.data) for item in items))
     return items
+
+
+def json_size(value: object) -> int:
+    """Characters of JSON."""
+    return len(json.dumps(value, ensure_ascii=False))
+
+
+def check_kept(param: str, size: int) -> None:
+    """Raises BadRequest for more characters than a response keeps."""
+    if size > LONGEST_KEPT:
+        told = f"{param} has {size:,} characters; at most {LONGEST_KEPT:,} can be kept."
+        raise BadRequest(told, param=param, code="context_length_exceeded")
 
 
 def messages_of(items: Iterable[Json]) -> tuple[ChatMessage, ...]:

@@ -16,14 +16,14 @@ from portal.wire.metadata import read_metadata
 from portal.wire.sound import flaw_of
 from proxy.protocol.chat import SOURCES, ChatRequest, Source
 from proxy.protocol.chat_messages import Attachment, ChatMessage
-from proxy.protocol.response_input import InputItem, read_input
+from proxy.protocol.response_input import LONGEST_KEPT, InputItem, check_kept, json_size, read_input
 from proxy.protocol.response_object import Json, Prefix, item_id
 from proxy.protocol.response_text import TextFormat, read_text
 from proxy.protocol.response_tools import Tools, read_tools
 
 LONGEST_WORD = 200
 LONGEST_USER = 512
-LONGEST_INSTRUCTIONS = 1_000_000
+LONGEST_INSTRUCTIONS = LONGEST_KEPT
 SEARCH_SOURCES = "web_search_call.action.sources"
 IGNORED = (
     "access_programs",
@@ -167,8 +167,11 @@ def parse_responses(values: Mapping[str, Any], *, default_model: str) -> Respons
 def _check_sound(body: Fields) -> None:
     """Of what is repeated as it came."""
     for name in ("text", "tools", "tool_choice"):
-        if flaw := flaw_of(body.values.get(name)):
+        if not body.given(name):
+            continue
+        if flaw := flaw_of(body.values[name]):
             raise body.refuse(name, flaw)
+        check_kept(name, json_size(body.values[name]))
 
 
 def _modes(body: Fields) -> dict[str, bool]:
@@ -193,7 +196,8 @@ def _conversation(body: Fields) -> str:
 def _instructions(body: Fields) -> str:
     value = body.values.get("instructions")
     if isinstance(value, list):
-        return "\n".join(_instruction(body, entry) for entry in value)
+        joined = "\n".join(_instruction(body, entry) for entry in value)
+        return body.check_text("instructions", joined, LONGEST_INSTRUCTIONS)
     return body.text("instructions", longest=LONGEST_INSTRUCTIONS) or ""
 
 

@@ -29,6 +29,7 @@ from portal.wire.ids import response_id
 from proxy.models.chats import ChatTurn
 from proxy.models.responses import ApiConversation, ChatResponse
 from proxy.protocol.response_functions import as_said, functions_of, read_bridge, turns_of
+from proxy.protocol.response_input import check_kept, json_size
 from proxy.protocol.response_object import Head, Json, Status, frame
 from proxy.protocol.response_once import Once
 from proxy.protocol.responses import ResponsesRequest
@@ -200,6 +201,8 @@ def _turn_of_worker(row: ChatResponse) -> ChatTurn | None:
 def _prepare(who: Principal, request: ResponsesRequest, door: str, terms: Terms) -> Asked:
     """Every check that costs nothing; nothing is written."""
     history = history_for(who, request, terms.elsewhere)
+    if request.store:
+        check_kept("input", sum(map(json_size, _said(history, request))))
     bridge = read_bridge(request, history.past)
     question = prepare_chat(
         who,

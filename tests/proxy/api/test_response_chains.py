@@ -41,6 +41,19 @@ def test_it_goes_on_from_an_earlier_response(who: Chatter) -> None:
     assert [role for role, _ in row_of(second).said] == ["user", "assistant", "user", "assistant"]
 
 
+def test_it_takes_no_more_along_than_is_kept(who: Chatter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether or not the prompt has all of it: each response keeps what it goes on from."""
+    monkeypatch.setattr("proxy.protocol.response_input.LONGEST_KEPT", 1_300)
+    unsaid = [{"role": "assistant", "content": "o" * 200}] * 3 + [{"role": "user", "content": say("Short.")}]
+    first = answer(who, unsaid)
+
+    refused = ask(who, unsaid, previous_response_id=first["id"])
+
+    assert error_of(refused) == (400, "invalid_request_error", "input", "context_length_exceeded")
+    assert ask(who, "Two?", previous_response_id=first["id"]).status_code == 200
+    assert ask(who, unsaid, previous_response_id=first["id"], store=False).status_code == 200
+
+
 def test_it_takes_no_instructions_along_a_chain(who: Chatter) -> None:
     first = answer(who, f"One? {say('The first.')}", instructions="Reply in English only")
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from portal.wire.errors import BadRequest
 from proxy.protocol.chat_messages import ChatMessage
+from proxy.protocol.response_input import LONGEST_KEPT
 from proxy.protocol.responses import ResponsesRequest, parse_responses
 
 ID = "resp_" + "0" * 32
@@ -235,6 +236,63 @@ def test_it_puts_what_came_before_between_the_instructions_and_the_new_input() -
         "Be brief.", "Hello", "Hello!", "When is high tide?"
     ]  # fmt: skip
     assert request.chat(before).messages == request.messages(before)
+
+
+LONG = "x" * 2_000_000
+ASKED = {"role": "user", "content": "When is high tide?"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"instructions": LONG},
+        {"instructions": [LONG[:900_000]] * 3},
+        {"instructions": [{"content": [{"text": LONG[:900_000]}] * 3}]},
+        {"tools": [{"type": "web_search", "filters": LONG}]},
+        {"tools": [{"type": "web_search", "x": [{"y": LONG}]}]},
+        {"tools": [{**WEATHER, "description": LONG}]},
+        {"tools": [WEATHER], "tool_choice": {"type": "function", "name": "weather", "x": LONG}},
+        {"text": {"format": {**SCHEMA, "description": LONG}}},
+        {"text": {"format": {**SCHEMA, "schema": {"description": LONG}}}},
+        {"text": {"format": {"type": "text", "x": LONG}}},
+        {"input": LONG},
+        {"input": [ASKED, {"role": "developer", "content": LONG}, ASKED]},
+        {"input": [{"role": "assistant", "content": LONG[:900_000]}] * 3 + [ASKED]},
+        {"input": [ASKED, {"role": "user", "content": [{"type": "input_text", "text": LONG[:900_000]}] * 3}]},
+        {"input": [ASKED, {"role": "assistant", "content": [{"type": "refusal", "refusal": LONG}]}, ASKED]},
+        {"input": [ASKED, {"type": "function_call", "call_id": "c", "name": LONG, "arguments": "{}"}]},
+        {"input": [ASKED, {"type": "function_call", "call_id": "c", "name": "f", "arguments": LONG}]},
+        {"input": [ASKED, {"type": "function_call_output", "call_id": "c", "output": LONG}]},
+        {"input": [ASKED, {"type": "function_call_output", "call_id": LONG, "output": "a"}]},
+        {"input": [ASKED, {"type": "reasoning", "summary": LONG}]},
+        {"input": [ASKED, {"role": "user", "content": [{"type": "input_file", "file_id": LONG}]}]},
+        {"input": [ASKED, {"role": "user", "content": [{"type": "input_image", "image_url": f"https://a.b/{LONG}"}]}]},
+        {"metadata": {"a": LONG}},
+        {"reasoning": {"effort": "high", "summary": LONG}},
+        {"prompt": {"id": LONG}},
+        {"other": LONG},
+    ],
+    ids=lambda body: json.dumps(body)[:60],
+)  # fmt: skip
+def test_it_keeps_no_more_than_a_body_without_attachments_holds(body: dict[str, Any]) -> None:
+    """All of it is in a row, and three times in the events of a stream."""
+    kept: object = ""
+    try:
+        request = parsed(**body)
+        kept = [request.input_items(ID), dict(request.echo)]
+    except BadRequest as refusal:
+        named = refusal.param
+    else:
+        named = next(iter(body))
+    assert named is not None
+    assert named.partition(".")[0] in body
+    assert len(json.dumps(kept)) < LONGEST_KEPT
+
+
+def test_it_takes_what_is_attached_for_no_words() -> None:
+    picture = {"type": "input_image", "image_url": f"data:image/png;base64,{LONG}"}
+    request = parsed(input=[{"role": "user", "content": [picture]}])
+    assert len(request.attachments[0].data) > len(LONG)
 
 
 NAMES = ["input", "model", "stream", "background", "store", "tools", "tool_choice", "text", "reasoning",
