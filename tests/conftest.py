@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from urllib.parse import urlsplit
 
-import psycopg
 import pytest
-from django.db import connections
+from django.conf import settings
+from django.db import connection, connections
 from django.test import TransactionTestCase
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis
 from pytest_django import DjangoDbBlocker
 from xdist.remote import Producer
 
@@ -26,7 +29,7 @@ environment.clean_environment()
 environment.set_up_django()
 
 from tests.database import keep_what_is_there, let_tests_put_the_database_back  # noqa: E402
-from tests.migrated import new_database  # noqa: E402
+from tests.migrated import copy_file, new_database  # noqa: E402
 from tests.scheduling import FileByFile, in_order  # noqa: E402
 
 let_tests_put_the_database_back()
@@ -40,29 +43,25 @@ PURE = {"protocol", "wire", "sandbox"}
 """Folders whose tests know no database."""
 A_PORTAL_S = ("tests/journeys/", "tests/mcp/", "tests/crash/", "tests/sdk/")
 """Folders whose tests are a portal's, in a process of its own."""
-END_SESSIONS = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s"
 left_out: list[str] = []
 
 
 def pytest_configure(config: pytest.Config) -> None:
     hypothesis_profile(is_quick=config.getoption("--quick"))
     if environment.ENGINE == "sqlite":
-        of_tests = connections["default"].settings_dict
-        # On a file as in life: in memory, threads would share one connection's locks.
-        of_tests["TEST"]["NAME"] = str(environment.process_folder() / "tests.sqlite3")
         # A test database need not outlive the machine.
-        of_tests["OPTIONS"]["init_command"] += "; PRAGMA synchronous=OFF"
+        connection.settings_dict["OPTIONS"]["init_command"] += "; PRAGMA synchronous=OFF"
 
 
 def hypothesis_profile(*, is_quick: bool) -> None:
     """Time limits would fail a property on a busy machine; CI tries the same examples each time."""
     in_ci = bool(os.environ.get("CI"))
     slow = [HealthCheck.too_slow]
-    settings.register_profile(
+    hypothesis.register_profile(
         "sonde", deadline=None, derandomize=in_ci, print_blob=True, suppress_health_check=slow
     )
-    settings.register_profile("quick", settings.get_profile("sonde"), max_examples=20)
-    settings.load_profile("quick" if is_quick else "sonde")
+    hypothesis.register_profile("quick", hypothesis.get_profile("sonde"), max_examples=20)
+    hypothesis.load_profile("quick" if is_quick else "sonde")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -148,15 +147,22 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """PostgreSQL drops no database with a session left, and a closed one takes its moment to end."""
-    with django_db_blocker.unblock():
-        keep_what_is_there()
-    yield
-    if environment.ENGINE == "postgres":
-        name = connections["default"].settings_dict["NAME"]
-        with psycopg.connect(environment.postgres_url(), autocommit=True) as admin:
-            admin.execute(END_SESSIONS, [name])
+def django_db_setup(django_test_environment: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """A copy of what the migrations have made once for the whole run."""
+    with ExitStack() as stack:
+        if environment.ENGINE == "postgres":
+            name = urlsplit(stack.enter_context(new_database())).path.removeprefix("/")
+        else:
+            # On a file as in life: in memory, threads would share one connection's locks.
+            name = str(environment.process_folder() / "tests.sqlite3")
+            copy_file(Path(name))
+        settings.DATABASES["default"]["NAME"] = connection.settings_dict["NAME"] = name
+        with django_db_blocker.unblock():
+            connection.close()
+            keep_what_is_there()
+        yield
+        with django_db_blocker.unblock():
+            connections.close_all()
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit, urlunsplit
 import django
 import pytest
 from django.conf import settings
+from whitenoise.middleware import WhiteNoiseMiddleware
 
 from tests.services import running
 
@@ -57,7 +58,22 @@ def set_up_django() -> None:
     os.environ["DJANGO_SETTINGS_MODULE"] = "portal.settings"
     django.setup()
     settings.PASSWORD_HASHERS = ["tests.hashing.QuickScrypt"]
+    look_for_static_files_once()
     del os.environ["DJANGO_SETTINGS_MODULE"]
+
+
+def look_for_static_files_once() -> None:
+    """Each test client loads the middleware anew, which would look at some hundred files each time."""
+    look = WhiteNoiseMiddleware.add_files_from_finders
+    found: dict[str, object] = {}
+
+    def add_found(middleware: WhiteNoiseMiddleware) -> None:
+        if not found:
+            look(middleware)
+            found.update(middleware.files)
+        middleware.files.update(found)
+
+    WhiteNoiseMiddleware.add_files_from_finders = add_found
 
 
 def run_folder() -> Path:

