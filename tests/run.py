@@ -27,8 +27,8 @@ NOTHING_COLLECTED = 5
 FAILED = 1
 MOST_AGAIN = 10
 """Failures that may be accidents: more are none."""
-AT_ONCE = (os.cpu_count() or 1) + 1
-"""One more than there are cores: much of the suite waits for the processes that it has started."""
+AT_ONCE = (os.cpu_count() or 1) + 2
+"""Two more than there are cores: much of the suite waits for the processes that it has started."""
 # Without bytecode each of the hundreds of processes that tests start would compile the whole product again.
 NOT_FOR_TESTS = {"DJANGO_SETTINGS_MODULE", "PYTHONDONTWRITEBYTECODE"}
 PYTEST = (sys.executable, "-m", "pytest", "-c", "pyproject.toml")

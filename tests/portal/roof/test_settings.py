@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import stat
@@ -42,50 +43,78 @@ def load(folder: Path, show: str = "'ok'", **environment: str) -> subprocess.Com
     )
 
 
-@pytest.mark.parametrize(
-    ("environment", "complaint"),
-    [
-        ({"SONDE_MODE": "cloud"}, "SONDE_MODE: must be one of embedded, cluster, not 'cloud'"),
-        ({"SONDE_UPSTREAM": "moon"}, "SONDE_UPSTREAM: must be one of auto, live, sandbox, not 'moon'"),
-        ({"PORT": "http"}, "PORT: must be a whole number, not 'http'"),
-        ({"PPLX_PROXY_PORT": "70000"}, "PPLX_PROXY_PORT: must be from 1 to 65535, not 70000"),
-        ({"PUBLIC_URL": "sonde.example.org"}, "PUBLIC_URL: must be a URL"),
-        ({"PUBLIC_URL": "https://example.org/sonde"}, "PUBLIC_URL: must be scheme://host"),
-        ({"SECRET_KEY": "short"}, "SECRET_KEY: must have at least 50 characters"),
-        ({"SONDE_ENCRYPTION_KEYS": "k1:short"}, "SONDE_ENCRYPTION_KEYS: the key 'k1'"),
-        ({"PERPLEXITY_API_KEY_FILE": "/nowhere"}, "PERPLEXITY_API_KEY_FILE: cannot read /nowhere"),
-        ({"PERPLEXITY_BASE_URL": "ftp://x"}, "PERPLEXITY_BASE_URL: must be a URL"),
-        ({"RESEARCH_POLL_SECONDS": "often"}, "RESEARCH_POLL_SECONDS: must be a number, not 'often'"),
-        ({"RETENTION_DAYS": "3"}, "RETENTION_DAYS: must be at least 7"),
-        ({"RETENTION_DAYS": "1000000"}, "RETENTION_DAYS: must be from 0 to 36500"),
-        ({"KEEPALIVE_HOURS": "inf"}, "KEEPALIVE_HOURS: must be from 0.1 to 8760"),
-        ({"ALLOWED_HOSTS": "http://sonde.example.org"}, "ALLOWED_HOSTS: 'http://sonde.example.org' is more"),
-        ({"ALLOWED_HOSTS": "a.example.org,b.example.org:81"}, "ALLOWED_HOSTS: 'b.example.org:81' is more"),
-        ({"TRUSTED_PROXIES": "nginx"}, "TRUSTED_PROXIES: 'nginx' is neither"),
-        ({"CORS_ORIGINS": "*"}, "CORS_ORIGINS: must be a URL"),
-        ({"LOG_LEVEL": "LOUD"}, "LOG_LEVEL: must be one of"),
-        ({"SANDBOX_PORT": "-1"}, "SANDBOX_PORT: must be from 0 to 65535"),
-        ({"DATA_DIR": "/dev/null/data"}, "DATA_DIR: cannot make /dev/null/data"),
-        ({**CLUSTER, "DATABASE_URL": ""}, "DATABASE_URL: is needed in cluster mode"),
-        (
-            {**CLUSTER, "DATABASE_URL": "mysql://h/n"},
-            "DATABASE_URL: must be a URL that starts with postgresql://",
-        ),
-        ({**CLUSTER, "DATABASE_URL": "postgresql://host"}, "DATABASE_URL: names no database"),
-        ({**CLUSTER, "DATABASE_URL": "postgresql://h:x/n"}, "DATABASE_URL: is not a URL"),
-        ({**CLUSTER, "REDIS_URL": ""}, "REDIS_URL: is needed in cluster mode"),
-        ({**CLUSTER, "REDIS_URL": "localhost:6379"}, "REDIS_URL: must be a URL that starts with redis://"),
-    ],
-    ids=lambda case: next(reversed(case)) if isinstance(case, dict) else "",
-)
-def test_it_stops_with_one_line_that_names_the_variable(
-    tmp_path: Path, environment: dict[str, str], complaint: str
-) -> None:
-    stopped = load(tmp_path, **environment)
+WRONG: list[tuple[dict[str, str], str]] = [
+    ({"SONDE_MODE": "cloud"}, "SONDE_MODE: must be one of embedded, cluster, not 'cloud'"),
+    ({"SONDE_UPSTREAM": "moon"}, "SONDE_UPSTREAM: must be one of auto, live, sandbox, not 'moon'"),
+    ({"PORT": "http"}, "PORT: must be a whole number, not 'http'"),
+    ({"PPLX_PROXY_PORT": "70000"}, "PPLX_PROXY_PORT: must be from 1 to 65535, not 70000"),
+    ({"PUBLIC_URL": "sonde.example.org"}, "PUBLIC_URL: must be a URL"),
+    ({"PUBLIC_URL": "https://example.org/sonde"}, "PUBLIC_URL: must be scheme://host"),
+    ({"SECRET_KEY": "short"}, "SECRET_KEY: must have at least 50 characters"),
+    ({"SONDE_ENCRYPTION_KEYS": "k1:short"}, "SONDE_ENCRYPTION_KEYS: the key 'k1'"),
+    ({"PERPLEXITY_API_KEY_FILE": "/nowhere"}, "PERPLEXITY_API_KEY_FILE: cannot read /nowhere"),
+    ({"PERPLEXITY_BASE_URL": "ftp://x"}, "PERPLEXITY_BASE_URL: must be a URL"),
+    ({"RESEARCH_POLL_SECONDS": "often"}, "RESEARCH_POLL_SECONDS: must be a number, not 'often'"),
+    ({"RETENTION_DAYS": "3"}, "RETENTION_DAYS: must be at least 7"),
+    ({"RETENTION_DAYS": "1000000"}, "RETENTION_DAYS: must be from 0 to 36500"),
+    ({"KEEPALIVE_HOURS": "inf"}, "KEEPALIVE_HOURS: must be from 0.1 to 8760"),
+    ({"ALLOWED_HOSTS": "http://sonde.example.org"}, "ALLOWED_HOSTS: 'http://sonde.example.org' is more"),
+    ({"ALLOWED_HOSTS": "a.example.org,b.example.org:81"}, "ALLOWED_HOSTS: 'b.example.org:81' is more"),
+    ({"TRUSTED_PROXIES": "nginx"}, "TRUSTED_PROXIES: 'nginx' is neither"),
+    ({"CORS_ORIGINS": "*"}, "CORS_ORIGINS: must be a URL"),
+    ({"LOG_LEVEL": "LOUD"}, "LOG_LEVEL: must be one of"),
+    ({"SANDBOX_PORT": "-1"}, "SANDBOX_PORT: must be from 0 to 65535"),
+    ({"DATA_DIR": "/dev/null/data"}, "DATA_DIR: cannot make /dev/null/data"),
+    ({**CLUSTER, "DATABASE_URL": ""}, "DATABASE_URL: is needed in cluster mode"),
+    (
+        {**CLUSTER, "DATABASE_URL": "mysql://h/n"},
+        "DATABASE_URL: must be a URL that starts with postgresql://",
+    ),
+    ({**CLUSTER, "DATABASE_URL": "postgresql://host"}, "DATABASE_URL: names no database"),
+    ({**CLUSTER, "DATABASE_URL": "postgresql://h:x/n"}, "DATABASE_URL: is not a URL"),
+    ({**CLUSTER, "REDIS_URL": ""}, "REDIS_URL: is needed in cluster mode"),
+    ({**CLUSTER, "REDIS_URL": "localhost:6379"}, "REDIS_URL: must be a URL that starts with redis://"),
+]
+LOAD_EACH = """
+import json, os, sys
+from portal import settings
+for name in [name for name in sys.modules if name.partition(".")[0] == "portal"]:
+    del sys.modules[name]
+for error, environment in json.load(sys.stdin):
+    if (process := os.fork()):
+        print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
+        continue
+    os.dup2(os.open(error, os.O_WRONLY | os.O_CREAT), 2)
+    os.environ.clear()
+    os.environ.update(environment)
+    from portal import settings
+    os._exit(0)
+"""
 
-    assert stopped.returncode == 1
-    assert stopped.stderr.startswith(f"sonde: {complaint}")
-    assert stopped.stderr.count("\n") == 1
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[int, str]]:
+    """Exit code and words of a process that loads the settings, for each of WRONG. One of them has loaded
+    Django for all: it forks the others."""
+    folder = tmp_path_factory.mktemp("wrong")
+    usual = {"PATH": os.defpath, "SONDE_ENV_FILE": "", "DATA_DIR": str(folder / "data")}
+    errors = [folder / f"{number}.txt" for number in range(len(WRONG))]
+    each = [(str(error), usual | wrong) for error, (wrong, _) in zip(errors, WRONG, strict=True)]
+    command = [sys.executable, "-uc", LOAD_EACH]
+    loaded = subprocess.run(
+        command, cwd=ROOT, env=usual, input=json.dumps(each), capture_output=True, text=True, check=True
+    )
+    codes = map(int, loaded.stdout.split())
+    return [(code, error.read_text()) for code, error in zip(codes, errors, strict=True)]
+
+
+@pytest.mark.parametrize("number", range(len(WRONG)), ids=[next(reversed(wrong)) for wrong, _ in WRONG])
+def test_it_stops_with_one_line_that_names_the_variable(stopped: list[tuple[int, str]], number: int) -> None:
+    code, said = stopped[number]
+
+    assert code == 1
+    assert said.startswith(f"sonde: {WRONG[number][1]}")
+    assert said.count("\n") == 1
 
 
 def test_it_makes_its_own_secrets_once_and_keeps_them_to_itself(tmp_path: Path) -> None:
