@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from itertools import groupby
 
 import pytest
+from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
@@ -38,7 +39,10 @@ def in_order(items: Iterable[pytest.Item], is_quick: Callable[[pytest.Item], boo
 class FileByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist carries no types
     """Hands tests out in the order in which the workers have them, in pieces of files."""
 
-    _pieces: dict[str, str] | None = None
+    def __init__(self, config: pytest.Config, log: Producer) -> None:
+        config.option.loadscopereorder = False  # it would begin with the largest pieces
+        super().__init__(config, log)
+        self._pieces: dict[str, str] | None = None
 
     def _split_scope(self, nodeid: str) -> str:
         if self._pieces is None:

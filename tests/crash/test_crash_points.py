@@ -87,7 +87,6 @@ class Portal:
             deaths_while_sending=self.deaths_while_sending,
             passed_on=passed_on,
         )
-        assert self.server.manage("ledger_check").returncode == 0
 
     def run(self, question: str) -> Row:
         return next(row for row in self.books.runs() if row.question == question)
@@ -173,6 +172,11 @@ def test_it_ends_each_of_many_races_of_stop_and_finish_once(portal: Portal) -> N
     portal.judge()
     raced = [row.state for row in portal.books.runs() if "Tides number" in row.question]
     assert {"completed", "cancelled"} == set(raced)
+
+
+def test_it_leaves_a_ledger_whose_own_check_finds_nothing(portal: Portal) -> None:
+    """After all of the above: an entry once written stays, and so does what is wrong with it."""
+    assert portal.server.manage("ledger_check").returncode == 0
 
 
 def race(server: RunningServer, number: int) -> None:
