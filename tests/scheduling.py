@@ -15,8 +15,8 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
-PIECE = 40
-"""Tests of one file that a worker takes at once, at most."""
+PIECE = 120
+"""Tests of one file that a worker takes at once, at most: more than any slow file has."""
 
 
 def file_of(nodeid: str) -> str:
