@@ -38,6 +38,7 @@ DATABASE_FIXTURES = {"db", "transactional_db", "django_db_reset_sequences", "dja
 SERVER_FIXTURES = {
     "postgres_url", "new_postgres_url", "valkey_url", "sandbox_process", "shared_server", "live_server"
 }  # fmt: skip
+QUICK = 2
 TESTS = Path(__file__).parent
 PURE = {"protocol", "wire", "sandbox"}
 """Folders whose tests know no database."""
@@ -92,10 +93,11 @@ def needs_browser(item: pytest.Item) -> bool:
     return "chromium_path" in getattr(item, "fixturenames", ())
 
 
-def is_quick(item: pytest.Item) -> bool:
+def turn_of(item: pytest.Item) -> int:
+    """0 for what starts processes of its own, 1 for what speaks to a server, 2 for what is quick."""
     if item.get_closest_marker("slow") or item.nodeid.startswith(A_PORTAL_S) or needs_browser(item):
-        return False
-    return not SERVER_FIXTURES.intersection(getattr(item, "fixturenames", ()))
+        return 0
+    return 1 if SERVER_FIXTURES.intersection(getattr(item, "fixturenames", ())) else QUICK
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -111,13 +113,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     here = [item for item in items if runs_here(item)]
     kept = here
     if config.getoption("--quick"):
-        kept = [item for item in kept if is_quick(item)]
+        kept = [item for item in kept if turn_of(item) == QUICK]
     elif config.getoption("--no-browser"):
         kept = [item for item in kept if not needs_browser(item)]
         left_out.extend(item.nodeid for item in here if needs_browser(item))
     staying = set(kept)
     config.hook.pytest_deselected(items=[item for item in items if item not in staying])
-    items[:] = in_order(kept, is_quick)
+    items[:] = in_order(kept, turn_of)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -7,7 +7,7 @@ pieces: it fills what the slow tests leave of the machine, and all workers end a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 
 import pytest
@@ -23,17 +23,11 @@ def file_of(nodeid: str) -> str:
     return nodeid.partition("::")[0]
 
 
-def in_order(items: Iterable[pytest.Item], is_quick: Callable[[pytest.Item], bool]) -> list[pytest.Item]:
-    """Slow tests first, those of the fullest files before others; a file's stay together."""
-    quick = {item: is_quick(item) for item in items}
-    slow_ones = Counter(file_of(item.nodeid) for item in quick if not quick[item])
-    files = {file: place for place, file in enumerate(dict.fromkeys(file_of(item.nodeid) for item in quick))}
-
-    def place(item: pytest.Item) -> tuple[bool, int, int]:
-        file = file_of(item.nodeid)
-        return quick[item], 0 if quick[item] else -slow_ones[file], files[file]
-
-    return sorted(quick, key=place)
+def in_order(items: Sequence[pytest.Item], turn: Callable[[pytest.Item], int]) -> list[pytest.Item]:
+    """Turn by turn; in each turn the fullest files first, and a file's tests together."""
+    turns = {item: (turn(item), file_of(item.nodeid)) for item in items}
+    sizes = Counter(turns.values())
+    return sorted(items, key=lambda item: (turns[item][0], -sizes[turns[item]], turns[item][1]))
 
 
 class FileByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist carries no types
