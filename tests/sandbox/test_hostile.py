@@ -10,13 +10,14 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.agent_request import read_ask
 from sandbox.app import build_app
 from sandbox.sonar_request import read_chat
 from sandbox.world import Refused
+from tests.examples import examples
 from tests.sandbox.visitor import HEADERS, Clock
 
 LEAVES = st.none() | st.booleans() | st.integers(-3, 9**9) | st.floats(allow_nan=False) | st.text(max_size=9)
@@ -29,7 +30,7 @@ WORDS = st.sampled_from(
     )
 )
 # Making the data is slow on a busy machine, which is no failing of ours.
-PATIENT = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+PATIENT = examples(300)
 JSON = st.recursive(
     LEAVES | WORDS,
     lambda inner: (
@@ -68,7 +69,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @given(question=st.text(max_size=200), key=st.none() | st.text(max_size=40))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_it_carries_any_text_through_to_the_report(folder: Path, question: str, key: str | None) -> None:
     clock = Clock()
     app = build_app(folder / "s.sqlite3", seconds=1, clock=clock)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.findings import findings
 from sandbox.markers import Api
 from sandbox.scenarios import MARKERS, UnreadableMarker, plain_question, read_script
+from tests.examples import examples
 
 APIS: tuple[Api, ...] = ("agent", "sonar")
 QUESTIONS = (
@@ -85,7 +86,7 @@ def test_it_keeps_markers_out_of_its_text() -> None:
 
 
 @given(st.text(max_size=300))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_it_has_something_to_say_about_anything(question: str) -> None:
     try:
         read_script(question, "agent")
@@ -98,7 +99,7 @@ def test_it_has_something_to_say_about_anything(question: str) -> None:
 
 
 @given(st.lists(st.sampled_from(sorted(MARKERS)), max_size=6), st.sampled_from(APIS))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_it_survives_any_mixture_of_markers(names: list[str], api: Api) -> None:
     values = {"cost": "=0.1", "duration": "=1", "retry-after": "=date", "shape": "=text", "say": "=aGk"}
     values |= {"text-form": "=plain", "framing": "=odd", "bridge": "=call", "report-in": "=both"}

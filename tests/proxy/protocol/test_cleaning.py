@@ -3,10 +3,11 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.protocol.cleaning import ALL_SOURCES, LONGEST_SPAN, PATIENCE, Mark, Stripper, clean
+from tests.examples import examples
 
 CONTRACT: dict[str, tuple[str, str]] = {
     "marks": ("Rust 1.0 shipped in 2015[1][3].", "Rust 1.0 shipped in 2015."),
@@ -120,7 +121,7 @@ PIECES = [
 texts = st.lists(st.sampled_from(PIECES), max_size=30).map("".join)
 
 
-@settings(max_examples=1000, deadline=None)
+@examples(1000)
 @given(texts, st.lists(st.integers(0, 200), max_size=5), st.sampled_from([0, 1, 5, ALL_SOURCES]))
 def test_it_cleans_any_text_the_same_in_any_pieces(text: str, cuts: list[int], sources: int) -> None:
     edges = [0, *sorted(cuts), len(text)]
@@ -131,7 +132,7 @@ def test_it_cleans_any_text_the_same_in_any_pieces(text: str, cuts: list[int], s
     assert (out + stripper.finish(), tuple(stripper.marks)) == clean(text, sources)
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(texts)
 def test_it_only_takes_away(text: str) -> None:
     rest = iter(text)
@@ -139,7 +140,7 @@ def test_it_only_takes_away(text: str) -> None:
     assert all(character in rest for character in clean(text, 5)[0])
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.text(alphabet="ab \n潮.,*#|", max_size=200), st.integers(0, 9))
 def test_it_leaves_text_without_markup_alone(text: str, sources: int) -> None:
     assert clean(text, sources) == (text, ())

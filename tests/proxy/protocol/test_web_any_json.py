@@ -4,7 +4,7 @@ import json
 import random
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from portal.wire.sse import SseRecord
@@ -12,6 +12,7 @@ from proxy.protocol.delta import Done, Fault
 from proxy.protocol.finishing import Finisher
 from proxy.protocol.web_events import WebAnswer
 from proxy.protocol.web_frame import Frame
+from tests.examples import examples
 from tests.proxy.protocol.samples import SAMPLES, last_of, read
 
 NAMES = [
@@ -128,7 +129,7 @@ def play(messages: list[Any]) -> list[Any]:
     return deltas + finisher.pass_on(answer.close())
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(frames, max_size=5))
 def test_it_ends_in_a_verdict_whatever_the_frames_hold(messages: list[Any]) -> None:
     deltas = play(messages)
@@ -137,19 +138,19 @@ def test_it_ends_in_a_verdict_whatever_the_frames_hold(messages: list[Any]) -> N
     assert sum(isinstance(delta, Done | Fault) for delta in deltas) == 1
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(values)
 def test_it_reads_any_json_as_a_message(message: Any) -> None:
     assert isinstance(play([message])[-1], Done | Fault)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.lists(st.binary(max_size=60), max_size=8))
 def test_it_reads_any_bytes(pieces: list[bytes]) -> None:
     assert isinstance(last_of(read(pieces, "gpt55")), Fault)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.sampled_from(SAMPLES), st.randoms(use_true_random=False))
 def test_it_survives_damage_to_real_streams(sample: Any, chance: random.Random) -> None:
     stream = bytearray(sample.stream)

@@ -3,13 +3,14 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from portal.wire.sse import SseDecoder, SseRecord, encode_event
 from proxy.protocol.delta import Done, Fault, FaultKind
 from proxy.protocol.finishing import Finisher
 from proxy.protocol.web_events import WebAnswer
+from tests.examples import examples
 from tests.proxy.protocol.samples import SAMPLES, Sample, last_of, load, meaning, read, text_of
 
 samples = pytest.mark.parametrize("sample", SAMPLES, ids=str)
@@ -55,7 +56,7 @@ def with_another_block(record: SseRecord) -> bytes:
     return encode_event(data.decode("utf-8", "replace"), record.event)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.sampled_from(SHORT), st.lists(st.integers(0, 4000), max_size=12))
 def test_it_tells_the_same_however_a_stream_is_cut(sample: Sample, cuts: list[int]) -> None:
     edges = [0, *sorted(cut for cut in cuts if cut < len(sample.stream)), len(sample.stream)]

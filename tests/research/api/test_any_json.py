@@ -6,9 +6,10 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, given
 
 from research.models.runs import Run
+from tests.examples import examples
 from tests.research.api.callers import Caller, caller
 from tests.research.protocol.test_agent_any_json import bodies, sparse, values
 
@@ -20,7 +21,7 @@ def who() -> Caller:
     return caller(credits=1_000_000)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(bodies | sparse | values)
 def test_it_answers_any_json_with_a_run_or_an_envelope(who: Caller, body: Any) -> None:
     assume(not (isinstance(body, dict) and body.get("stream") is True))  # nobody works at its runs

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from research.protocol import wire_responses
@@ -26,6 +26,7 @@ from research.protocol.outcome import (
 )
 from research.protocol.report import build_report
 from tests.environment import ROOT
+from tests.examples import examples
 
 SAMPLES = ROOT / "tests/samples/responses"
 NOW = datetime(2026, 11, 30, tzinfo=UTC)
@@ -208,7 +209,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.sampled_from(["openai_completed", "sonde_completed"]), st.data())
 def test_it_reads_whatever_stands_in_place_of_any_member(name: str, data: st.DataObject) -> None:
     body = sample(name)

@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonpatch
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.scenarios import MARKERS, PREFIXES, read_script
@@ -20,6 +20,7 @@ from sandbox.web.framing import writer
 from sandbox.web.patches import difference
 from sandbox.web.plot import BROKEN, plot
 from sandbox.web.store import Entry
+from tests.examples import examples
 from tests.sandbox.web.listener import body, final_text, placed, records
 
 FAULTS = {prefix + fault for prefix in PREFIXES.values() for fault in WEB_FAULTS}
@@ -58,7 +59,7 @@ def spoilt(data: str) -> bool:
 @given(
     st.lists(st.sampled_from(BEHAVIOURS), max_size=5), st.sampled_from(PREFERENCES), st.sampled_from(SHAPES)
 )
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_it_survives_any_mixture_of_markers(names: list[str], preference: str, shape: dict[str, Any]) -> None:
     frames = frames_of(marked(names), preference, shape)
     shots = list(plot(frames))
