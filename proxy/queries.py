@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from portal.services.principal import Principal
-from portal.wire.errors import not_found
+from portal.wire.errors import no_response, not_found
 from proxy.models.chats import ChatTurn, Conversation
 from proxy.models.responses import ChatResponse
 
@@ -60,5 +60,5 @@ def find_response(who: Principal, response_id: UUID | None) -> ChatResponse:
     rows = visible_responses(who).defer("said", "prepared", "thread")
     found = rows.filter(pk=response_id).first() if response_id else None
     if found is None:
-        raise not_found()
+        raise no_response()
     return found

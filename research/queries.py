@@ -12,7 +12,7 @@ from django.db.models import F, Func, IntegerField, Q, QuerySet
 
 from portal.models.teams import Membership, Team
 from portal.services.principal import Principal
-from portal.wire.errors import NotFound, not_found
+from portal.wire.errors import NotFound, no_response
 from research.models.presets import Preset
 from research.models.reports import RunEvent
 from research.models.runs import Run
@@ -105,7 +105,7 @@ def find_readable_run(who: Principal, run_id: UUID | None) -> Run:
 def _found(rows: QuerySet[Run], run_id: UUID | None) -> Run:
     run = rows.select_related("report").filter(pk=run_id).first() if run_id else None
     if run is None:
-        raise not_found()
+        raise no_response()
     return run
 
 
@@ -131,7 +131,7 @@ def _behind(rows: QuerySet[Run], places: QuerySet[Run], by: str, after: UUID | N
         return rows
     moment = places.filter(pk=after).values_list(by, flat=True).first()
     if moment is None:
-        raise not_found()
+        raise NotFound("No response with this id exists.", param="after", code="not_found")
     # The first condition says nothing new, but it is the one that an index can begin at.
     return rows.filter(**{f"{by}__lte": moment}).exclude(**{by: moment, "pk__gte": after})
 

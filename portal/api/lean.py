@@ -32,7 +32,7 @@ from portal.api.intake import (
     body_pieces,
     read_body,
 )
-from portal.api.reading import fits, headers_of, parts_of, query_of
+from portal.api.reading import fits, headers_of, parts_of, query_of, usual
 from portal.api.streaming import (
     STREAM_HEADERS,
     ClientLeft,
@@ -222,13 +222,15 @@ class Doors:
         self.large = asyncio.Semaphore(LARGE_AT_ONCE)
         self.room = Room()
         self.routes = [(route, tuple(route.path.split("/")[1:])) for route in routes]
-        self.plain = {route.path: self._fitting(route.path) for route in routes if "{" not in route.path}
+        self.plain = {route.path: self._at(route.path) for route in routes if "{" not in route.path}
         self.roots = {path[0] for route, path in self.routes if not is_gateway_path(route.path)}
 
     def serves(self, path: str) -> bool:
+        path = usual(path)
         return is_gateway_path(path) or (path.startswith("/") and path[1:].partition("/")[0] in self.roots)
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+        scope = {**scope, "path": usual(scope["path"])}
         headers = headers_of(scope["headers"])
         request_id = accept_request_id(headers.get("x-request-id"))
         reply: Reply
@@ -290,6 +292,10 @@ class Doors:
         if not found:
             raise nothing_here()
         return found
+
+    def _at(self, path: str) -> dict[str, Route]:
+        """By exactly this name, so that it is never taken for an id, by whatever method."""
+        return {route.method: route for route, _ in self.routes if route.path == path}
 
     def _fitting(self, path: str) -> dict[str, Route]:
         asked = tuple(path.split("/")[1:])

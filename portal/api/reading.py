@@ -8,6 +8,15 @@ from urllib.parse import parse_qsl
 from portal.wire.errors import BadRequest
 
 REST = ":path}"
+RESPONSES = "/responses"
+
+
+def usual(path: str) -> str:
+    """The path that a client means whose base URL has a `/v1` too many, as Perplexity's SDK makes of one, or
+    too few, as OpenAI's does (perplexity-api §6)."""
+    if path.startswith("/v1/v1/"):
+        return path.removeprefix("/v1")
+    return f"/v1{path}" if path == RESPONSES or path.startswith(f"{RESPONSES}/") else path
 
 
 def fits(pattern: tuple[str, ...], asked: tuple[str, ...]) -> bool:

@@ -115,6 +115,11 @@ def not_found() -> NotFound:
     return NotFound("No response with this id exists.", code="not_found")
 
 
+def no_response() -> NotFound:
+    """The same where the id is part of the address (proxy-contract §8.8)."""
+    return NotFound("No response with this id exists.", param="response_id", code="not_found")
+
+
 def rate_limited(retry_after: int) -> RateLimited:
     """`retry_after` in whole seconds; kept to 1..60, which every SDK honours (agent-api §7)."""
     return RateLimited(

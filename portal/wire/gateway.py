@@ -45,7 +45,8 @@ def is_gateway_path(path: str) -> bool:
 def gateway_body(problem: Problem) -> dict[str, dict[str, str | int]]:
     kind = _OF_CODE.get(problem.code or "") or _OF_STATUS.get(problem.status, "internal_error")
     error: dict[str, str | int] = {"message": problem.message, "type": kind, "code": problem.status}
-    return {"error": error | {"param": problem.param} if problem.param else error}
+    named = problem.param if problem.status != 404 else None  # an address has no fields
+    return {"error": error | {"param": named} if named else error}
 
 
 def encoded(problem: Problem, path: str) -> bytes:

@@ -15,7 +15,7 @@ from uuid import UUID
 from weakref import WeakKeyDictionary
 
 from portal.live.news import News
-from portal.wire.errors import not_found
+from portal.wire.errors import no_response
 from proxy.models.responses import ChatResponse, ResponseEvents
 from proxy.services.response_rows import RECORD_END, records_of
 from proxy.services.threads import in_thread
@@ -67,7 +67,7 @@ def read_on(response_id: UUID, after: int) -> Stretch:
     """The next writes after event `after`."""
     standing = ChatResponse.objects.filter(pk=response_id).values_list("events", "completed_at").first()
     if standing is None:
-        raise not_found()
+        raise no_response()
     events, completed_at = standing
     later = ResponseEvents.objects.filter(response_id=response_id, last__gt=after).order_by("first")
     batches = tuple(later[:A_READ])

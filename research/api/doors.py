@@ -18,7 +18,7 @@ from portal.api.threads import run_in_database
 from portal.live.news import News
 from portal.models.keys import Scope
 from portal.services.principal import Principal
-from portal.wire.errors import BadRequest, not_found
+from portal.wire.errors import BadRequest, NotFound
 from portal.wire.fields import Fields, fields_of
 from portal.wire.ids import parse_response_id
 from proxy.protocol.response_object import deleted
@@ -91,7 +91,7 @@ def list_all(call: Call, who: Principal) -> Answer:
     after = call.query.get("after")
     last = None if not after else parse_response_id(after)
     if after and last is None:
-        raise not_found()
+        raise NotFound("No response with this id exists.", param="after", code="not_found")
     page = list_runs(who, limit_of(call), last)
     return answer_json(build_list([summary_of(run) for run in page.runs], page.has_more))
 

@@ -16,7 +16,7 @@ from portal.api.paging import is_backwards, limit_of
 from portal.api.threads import run_in_database
 from portal.models.keys import Scope
 from portal.services.principal import Principal
-from portal.wire.errors import BadRequest, Forbidden, NotFound, not_found
+from portal.wire.errors import BadRequest, Forbidden, NotFound, no_response
 from portal.wire.fields import fields_of
 from proxy.api import responses as chat
 from proxy.protocol.response_input import count_input_tokens
@@ -57,7 +57,7 @@ def either(by_research: ByKey, by_chat: ByKey) -> ByKey:
                 pass  # then it may be a chat's
         if CHAT in who.scopes:
             return by_chat(call, who)
-        raise not_found()
+        raise no_response()
 
     return door
 

@@ -14,7 +14,7 @@ from uuid import UUID
 from portal.live.news import News
 from portal.models.ledger import LedgerEntry
 from portal.services.principal import Principal
-from portal.wire.errors import not_found
+from portal.wire.errors import no_response
 from portal.wire.sse import encode_comment
 from proxy.protocol.responses_stream import Event
 from research.models.reports import RunEvent
@@ -71,7 +71,7 @@ def read_on(who: Principal, run_id: UUID, seq: int) -> Stretch:
     """The log after event `seq`, no further than the run's own row knew of it."""
     run = followed_runs(who).filter(pk=run_id).first()
     if run is None:
-        raise not_found()
+        raise no_response()
     rows = RunEvent.objects.filter(run_id=run_id, seq__gt=seq, seq__lte=run.event_seq).order_by("seq")
     log = tuple(LogRow(row.seq, row.kind, row.data) for row in rows)
     return Stretch(log, _as_it_ended(who, run) if run.is_terminal else None)
@@ -81,7 +81,7 @@ def _as_it_ended(who: Principal, run: Run) -> RunView:
     """Without what an operator gave back since, and with the report that belongs to it."""
     view = view_for(who, run)
     if view.status in ("completed", "incomplete") and view.report is None:
-        raise not_found()  # retention took it while somebody was reading
+        raise no_response()  # retention took it while somebody was reading
     closed = LedgerEntry.objects.filter(subject=run.subject, kind=LedgerEntry.Kind.CLOSE)
     released = closed.values_list("released", flat=True).first()
     return replace(view, credits_refunded=released or Decimal(0))

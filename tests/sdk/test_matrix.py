@@ -28,7 +28,7 @@ ENDS = [("research", end) for end in ("completed", "failed", "incomplete", "canc
 ERRORS: dict[int, tuple[str, str | None, str | None]] = {
     400: ("BadRequestError", None, "input"),
     401: ("AuthenticationError", "invalid_api_key", None),
-    404: ("NotFoundError", "not_found", None),
+    404: ("NotFoundError", "not_found", "response_id"),
     413: ("APIStatusError", "payload_too_large", None),
     422: ("UnprocessableEntityError", "idempotency_key_reused", "idempotency_key"),
     429: ("RateLimitError", "rate_limit_exceeded", None),

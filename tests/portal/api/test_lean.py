@@ -93,10 +93,21 @@ def error_of(response: httpx.Response) -> dict[str, Any]:
         ("/healthy", False),
         ("/api/account", False),
         ("*", False),
+        ("/responses", True),
+        ("/responses/resp_1/cancel", True),
+        ("/responsesx", False),
+        ("/v1x/v1/things", False),
     ],
 )
 def test_it_claims_its_own_paths_whole(path: str, claimed: bool) -> None:
     assert DOORS.serves(path) is claimed
+
+
+@pytest.mark.parametrize("path", ["/v1/v1/responses/5", "/responses/5"])
+def test_it_knows_what_a_base_url_with_one_v1_too_many_or_too_few_means(path: str) -> None:
+    doors = Doors([OpenRoute("GET", "/v1/responses/{id}", echo)])
+    assert doors.serves(path)
+    assert Client(doors).get(path).json()["parts"] == {"id": "5"}
 
 
 def test_it_hands_over_what_was_asked() -> None:

@@ -47,7 +47,10 @@ def test_it_knows_no_run_for_a_key_that_opens_chat_alone(who: Caller) -> None:
 )
 def test_it_knows_no_response_by_a_fixed_name(who: Caller, name: str, method: str, path: str) -> None:
     response = who.client.request(method, f"/v1/responses/{name}{path}")
-    assert (response.status_code, response.json()["error"]["code"]) == (404, "not_found")
+    if path:
+        assert (response.status_code, response.json()["error"]["code"]) == (404, "not_found")
+    else:
+        assert (response.status_code, response.headers["allow"]) == (405, "OPTIONS, POST")
 
 
 def test_it_says_that_it_does_not_compact(who: Caller) -> None:

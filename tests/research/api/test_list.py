@@ -77,7 +77,8 @@ def test_it_refuses_to_go_on_after_what_is_not_the_caller_s(who: Caller, kind: s
     after = {"malformed": "x", "unknown": "resp_" + "0" * 32, "foreign": caller().start()}[kind]
     response = who.client.get(f"/v1/agent?after={after}")
     assert response.status_code == 404
-    assert response.content == who.client.get("/v1/agent/x").content
+    assert response.json()["error"]["param"] == "after"
+    assert response.content == who.client.get("/v1/agent?after=y").content
 
 
 def test_it_has_no_list_at_the_responses_door(who: Caller) -> None:

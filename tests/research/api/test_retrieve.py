@@ -51,7 +51,7 @@ def test_it_answers_malformed_ids_like_unknown_ones(who: Caller, path: str) -> N
         "code": "not_found",
         "message": "No response with this id exists.",
         "type": "invalid_request_error",
-        "param": None,
+        "param": "response_id",
     }
     for run in ("resp_1", "resp_" + "A" * 32, "x", "resp_%00", "%F0%9F%92%A9", "x" * 5000):
         response = who.client.get(f"{path}/{run}")
