@@ -55,7 +55,7 @@ CASES: list[Case] = [
         "background",
     ),
     (lambda client: client.responses.retrieve("nonsense/../x"), "NotFoundError", None),
-    (lambda client: client.responses.cancel("resp_" + "0" * 32), "NotFoundError", None),
+    (lambda client: client.responses.cancel("resp_" + "0" * 32), "NotFoundError", "response_id"),
 ]
 
 
