@@ -51,8 +51,8 @@ def _chain(who: Principal, previous: str, elsewhere: Elsewhere) -> History:
     row = visible_responses(who).filter(pk=wanted).first() if wanted else None
     if row is None:
         said = elsewhere.said(who, wanted) if wanted else None
-        if said is not None:
-            return History(Past(from_said(said)), previous)
+        if wanted and said is not None:
+            return History(Past(from_said(said)), previous, elsewhere.attached(wanted))
         raise NotFound("No response with this id exists.", param=PARAM, code="not_found")
     if row.status != ChatResponse.Status.COMPLETED:
         raise BadRequest(f"The previous response is {row.status}: only a completed one goes on.", param=PARAM)

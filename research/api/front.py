@@ -27,13 +27,13 @@ from research.api.starting import LARGEST_REQUEST, fields_in
 from research.models.runs import Run
 from research.protocol.route import engine_of
 from research.queries import find_readable_run
-from research.services.earlier import said_in_run
+from research.services.earlier import said_in_run, shown_in_run
 from research.services.start import has_key
 
 RESEARCH, CHAT = Scope.RESEARCH.value, Scope.CHAT.value
 EITHER = ""
 """The scope of doors that look for themselves which one they need."""
-ELSEWHERE = Elsewhere(said_in_run, has_key)
+ELSEWHERE = Elsewhere(said_in_run, shown_in_run, has_key)
 ByKey = Callable[[Call, Principal], Reply]
 
 

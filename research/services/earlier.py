@@ -3,6 +3,7 @@
 find_previous   whose `previous_response_id` it is: a run's, or a chat's response
 earlier_of      what the upstream is told of it, when the run is submitted
 said_in_run     the words of a run, for a chat
+shown_in_run    what was attached to it
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from portal.wire.errors import BadRequest
 from proxy.models.responses import ChatResponse
 from proxy.protocol.response_functions import Past, from_said
 from proxy.queries import visible_responses
+from proxy.services.attachments import Enclosure
+from proxy.services.deep_attachments import attached_to
 from research.models.runs import Run
 from research.protocol.outcome import Earlier
 from research.protocol.states import State
@@ -86,6 +89,11 @@ def said_in_run(who: Principal, wanted: UUID) -> tuple[Said, ...] | None:
         told = f"The previous response is {run.status}: only one with a report goes on."
         raise BadRequest(told, param=PARAM)
     return (*_newest(_before(run), LONGEST_THREAD), *_words(run))
+
+
+def shown_in_run(wanted: UUID) -> tuple[Enclosure, ...]:
+    """What was attached to a run whose words were read. Raises BadRequest when the bytes of one are gone."""
+    return attached_to(Run.objects.values_list("upstream_key", flat=True).get(pk=wanted))
 
 
 def _before(run: Run) -> list[Said]:

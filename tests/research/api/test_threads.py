@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
+from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
@@ -11,7 +13,9 @@ import pytest
 from portal.doors import doors
 from portal.services import keys
 from portal.wire.ids import response_id
+from proxy.models.chats import Continuation
 from proxy.models.responses import ChatResponse
+from proxy.services.background import answer_response
 from research.models.runs import Run
 from research.protocol.outcome import Earlier
 from research.services import earlier
@@ -24,6 +28,7 @@ from tests.sandbox_server import SandboxServer
 pytestmark = pytest.mark.django_db(transaction=True)
 PATH = "/v1/responses"
 UNKNOWN = f"resp_{'0' * 32}"
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(500)
 Json = dict[str, Any]
 
 
@@ -44,6 +49,11 @@ def chat(who: Caller, said: str, previous: str | None = None, **fields: Any) -> 
     assert answered.status_code == 200, answered.text
     whole: Json = answered.json()
     return whole
+
+
+def shown(sandbox: SandboxServer) -> int:
+    """How many attachments came with the newest question."""
+    return len(sandbox.web_entries()[0]["body"]["params"]["attachments"])
 
 
 def research(who: Caller, previous: str) -> Run:
@@ -92,6 +102,29 @@ def test_a_chat_goes_on_from_a_run_and_from_what_came_before_it(who: Caller, san
         ["user", said[2]],
         ["assistant", said[3]],
     ]
+
+
+@pytest.mark.usefixtures("chats")
+@pytest.mark.parametrize("background", [False, True])
+def test_a_chat_is_shown_what_the_run_was(sandbox: SandboxServer, background: bool) -> None:
+    """And so is whatever goes on from that chat (proxy-contract §8.4)."""
+    who = caller(scopes=["research", "chat", "files"])
+    data = f"data:image/png;base64,{b64encode(PNG).decode()}"
+    parts = [{"type": "input_text", "text": "What is it?"}, {"type": "input_image", "image_url": data}]
+    asked = who.client.post("/v1/agent", json={"input": [{"role": "user", "content": parts}]})
+    run = asked.json()["id"]
+    end(run, text="A picture.")
+
+    first = chat(who, "Whose?", run, background=background)
+    if background:
+        answer_response(ChatResponse.objects.get().pk)
+    assert shown(sandbox) == 1
+    Continuation.objects.all().delete()
+    chat(who, "Really?", first["id"])
+
+    assert shown(sandbox) == 1
+    stored = {upload["digest"] for upload in sandbox.control("web/uploads")["uploads"]}
+    assert stored == {sha256(PNG).hexdigest()}
 
 
 @pytest.mark.usefixtures("chats")
