@@ -17,7 +17,8 @@ from tests.portal.people import a_team, somebody
 from tests.proxy.accounts import account
 from tests.research.people import ask
 
-pytestmark = pytest.mark.django_db(transaction=True)
+# What a page looks like is the same on both engines, and looking at all of them is dear.
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
 
 LISTS = (
     "portal/apikey",
