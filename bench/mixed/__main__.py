@@ -193,8 +193,10 @@ def main() -> int:
         faults = asyncio.run(measure(portal, options))
         logs = portal.logs()
     errors = [line for log in logs.values() for line in log.splitlines() if " ERROR " in line]
-    for name, log in logs.items() if options.logs else ():
-        (options.logs / f"{name}.log").write_text(log)
+    if options.logs:
+        options.logs.mkdir(parents=True, exist_ok=True)
+        for name, log in logs.items():
+            (options.logs / f"{name}.log").write_text(log)
     print(f"lines at ERROR in the logs: {len(errors)}", *errors[:5], sep="\n  ")
     print("VERDICT: " + ("all is back" if not faults else f"{len(faults)} faults"), *faults, sep="\n  ")
     return int(bool(faults))
