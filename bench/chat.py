@@ -1,9 +1,10 @@
-"""QUALITY §1 for chat: Sonde beside the bare relay, LiteLLM and the upstream itself, in interleaved rounds.
+"""QUALITY §1 for chat: Sonde beside a bare relay, nginx, LiteLLM and the upstream itself, in turns.
 
-    .venv/bin/python -m bench.chat [--rounds 3] [--seconds 5] [--only S1,S3] [--litellm PATH]
+    .venv/bin/python -m bench.chat [--rounds 3] [--seconds 5] [--only S1,S3] [--nginx PATH] [--litellm PATH]
 
 Each figure is the median of the rounds. `cpu` is milliseconds of CPU a request of the server under test,
-the steadiest figure on a machine that others share.
+the steadiest figure on a machine that others share. At the end the portals' books are looked at: exits
+with 1 when they are not right, or when anybody failed to answer.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import json
 import statistics
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,36 +98,64 @@ def median(rounds: list[dict[str, Any]]) -> dict[str, float]:
     }
 
 
+class Rounds:
+    """Interleaved rounds over the servers of a field, and what came of them."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.answered: Counter[str] = Counter()
+        """Answers that were read to their end, by target."""
+        self.is_good = True
+
+    def run(self, case: Case, targets: Sequence[Target]) -> None:
+        found: dict[str, list[dict[str, Any]]] = {target.name: [] for target in targets}
+        for target in targets:
+            self._ask(target, case.warmed(), min(self.options.seconds, 1.0))
+        at_rest = {target.name: target.memory_kib() for target in targets}
+        for _ in range(self.options.rounds):
+            for target in targets:
+                found[target.name].append(self._ask(target, case, self.options.seconds))
+        print(f"{case.name}  {case.told}")
+        for name, rounds in found.items():
+            self._show(case, name, rounds, at_rest[name])
+
+    def _ask(self, target: Target, case: Case, seconds: float) -> dict[str, Any]:
+        told = measure(target, case, seconds)
+        self.answered[target.name] += told["requests"]
+        return told
+
+    def _show(self, case: Case, name: str, rounds: list[dict[str, Any]], at_rest: int) -> None:
+        shown = median(rounds)
+        if case.holds:
+            shown["kib_a_stream"] = round((shown["peak_kib"] - at_rest) / case.holds, 1)
+        print(f"    {name:13} {json.dumps(shown)}", flush=True)
+        if shown["failures"]:
+            self.fault(next(told["a_failure"] for told in rounds if told["a_failure"]))
+
+    def fault(self, what: str) -> None:
+        self.is_good = False
+        print(f"    {'':13} {what}")
+
+
 def main() -> int:
     options = parse()
     wanted = [case for case in CASES if not options.only or case.name in options.only.split(",")]
-    failed = False
+    rounds = Rounds(options)
     if any(case.holds for case in wanted):
         allow_open_files()
     with Field() as field:
         targets = [field.direct(), field.relay(), field.sonde()]
+        if options.nginx:
+            targets.append(field.nginx(options.nginx))
         if options.litellm:
             targets.append(field.litellm(options.litellm))
         browsers = [field.impersonating()] if any(case.impersonates for case in wanted) else []
         for case in wanted:
-            asked = [*targets, *browsers] if case.impersonates else targets
-            found: dict[str, list[dict[str, Any]]] = {target.name: [] for target in asked}
-            for target in asked:
-                measure(target, case.warmed(), min(options.seconds, 1.0))
-            at_rest = {target.name: target.memory_kib() for target in asked}
-            for _ in range(options.rounds):
-                for target in asked:
-                    found[target.name].append(measure(target, case, options.seconds))
-            print(f"{case.name}  {case.told}")
-            for name, rounds in found.items():
-                shown = median(rounds)
-                if case.holds:
-                    shown["kib_a_stream"] = round((shown["peak_kib"] - at_rest[name]) / case.holds, 1)
-                failed |= bool(shown["failures"])
-                print(f"    {name:13} {json.dumps(shown)}", flush=True)
-                if shown["failures"]:
-                    print(f"    {'':13} {next(told['a_failure'] for told in rounds if told['a_failure'])}")
-    return int(failed)
+            rounds.run(case, [*targets, *browsers] if case.impersonates else targets)
+        for name in field.portals:
+            for fault in field.faults(name, rounds.answered[name]):
+                rounds.fault(f"{name}: {fault}")
+    return int(not rounds.is_good)
 
 
 def parse() -> argparse.Namespace:
@@ -132,6 +163,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--only", default="", help="as in S1,S3")
+    parser.add_argument("--nginx", type=Path, help="the program nginx")
     parser.add_argument(
         "--litellm", type=Path, help="the program litellm of an environment with litellm[proxy]"
     )

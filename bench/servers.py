@@ -36,6 +36,21 @@ model_list:
     litellm_params: {model: openai/bench, api_base: "UPSTREAM/v1", api_key: none}
 litellm_settings: {telemetry: false}
 """
+NGINX = """
+daemon off; master_process off; pid FOLDER/nginx.pid; error_log FOLDER/nginx.error.log;
+events { worker_connections 8192; }
+http {
+  access_log off; client_body_temp_path FOLDER; proxy_temp_path FOLDER;
+  fastcgi_temp_path FOLDER; uwsgi_temp_path FOLDER; scgi_temp_path FOLDER;
+  upstream asked { server UPSTREAM; keepalive 256; }
+  server {
+    listen 127.0.0.1:PORT;
+    location / {
+      proxy_pass http://asked; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_buffering off;
+    }
+  }
+}
+"""
 SETUP = """
 from portal.models.ledger import CreditAccount
 from portal.models.users import User
@@ -44,6 +59,19 @@ from proxy.models.accounts import WebAccount
 WebAccount.objects.update(parallel_limit=30000)
 account = CreditAccount.objects.get(user=User.objects.get())
 ledger.grant(account, 1000000, grant_key="bench", reason="bench", actor_id=None)
+"""
+
+BOOKS = """
+from decimal import Decimal
+from django.db.models import Sum
+from portal.models.ledger import LedgerEntry
+from proxy.models.chats import ChatTurn
+open_, over = ChatTurn.State.OPEN, ChatTurn.State.DELIVERED
+told = ChatTurn.objects.filter(state=over).aggregate(price=Sum("price"))["price"] or Decimal(0)
+closes = LedgerEntry.objects.filter(kind="close", subject__startswith="chat:")
+paid = closes.aggregate(settled=Sum("settled"))["settled"] or Decimal(0)
+left = ChatTurn.objects.filter(state=open_).count()
+print(ChatTurn.objects.filter(state=over).count(), left, paid == told)
 """
 
 
@@ -134,6 +162,8 @@ class Field:
 
     def __init__(self) -> None:
         self.stack = ExitStack()
+        self.portals: dict[str, Mapping[str, str]] = {}
+        """The settings of each that was started, by its target's name."""
 
     def __enter__(self) -> Field:
         self.folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory(prefix="sonde-bench-")))
@@ -159,6 +189,16 @@ class Field:
             TESTED_CORE, [*command, "--no-access-log"], "relay", url, UPSTREAM=self.upstream, alive="/docs"
         )
         return Target("relay", url + PATH, pid)
+
+    def nginx(self, program: Path) -> Target:
+        """As a bare reverse proxy, which neither reads nor changes what it hands on."""
+        config, port = self.folder / "nginx.conf", free_port()
+        asked = self.upstream.removeprefix("http://")
+        told = NGINX.replace("FOLDER", str(self.folder)).replace("UPSTREAM", asked)
+        config.write_text(told.replace("PORT", str(port)))
+        url = f"http://127.0.0.1:{port}"
+        pid = self._start(TESTED_CORE, [str(program), "-c", str(config)], "nginx", url)
+        return Target("nginx", url + PATH, pid)
 
     def litellm(self, program: Path) -> Target:
         """The proxy of that name, out of an environment of its own."""
@@ -202,7 +242,8 @@ class Field:
         up = [sys.executable, "-m", module, "up", "--role", "web"]
         url = f"http://127.0.0.1:{port}"
         pid = self._start(TESTED_CORE, up, name, url, alive="/health/live", **settings)
-        self._manage(settings, "shell", "-c", SETUP)
+        self.portals[name] = settings
+        self._manage(name, "shell", "-c", SETUP)
         shown = (self.folder / f"{name}.log").read_text()
         key = self.folder / f"{name}.key"
         found = re.search(r"API key\s+(sonde_\S+)", shown)
@@ -210,9 +251,27 @@ class Field:
         key.write_text(found[1])
         return Target(name, url + PATH, pid, "gpt", str(key))
 
-    def _manage(self, settings: Mapping[str, str], *arguments: str) -> None:
+    def faults(self, name: str, answered: int) -> list[str]:
+        """What is wrong with a portal's books after it has given so many answers: then no figure counts."""
+        checked = self._manage(name, "ledger_check")
+        told = self._manage(name, "shell", "-v", "0", "-c", BOOKS)
+        delivered, left, is_paid = told.split()[-3:]
+        wrong = {
+            f"{answered} answers were read, {delivered} were delivered": int(delivered) != answered,
+            f"{left} chats are still open": left != "0",
+            "what is settled is not what was delivered": is_paid != "True",
+        }
+        print(f"    {name:13} {checked.strip().splitlines()[-1]}", flush=True)
+        return [fault for fault, is_so in wrong.items() if is_so]
+
+    def _manage(self, name: str, *arguments: str) -> str:
+        """What a command of that portal prints. Raises CalledProcessError where it fails."""
         command = [sys.executable, "manage.py", *arguments]
-        subprocess.run(command, cwd=ROOT, env={**os.environ, **settings}, check=True, capture_output=True)
+        environment = {**os.environ, **self.portals[name]}
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, check=True, stdout=subprocess.PIPE, text=True
+        )
+        return done.stdout
 
     def _start(
         self, core: str, command: list[str], name: str, url: str, alive: str = "/", **environment: str
