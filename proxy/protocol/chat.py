@@ -144,7 +144,7 @@ def _language(values: Values) -> str:
     language = values.get("language")
     if language is None:
         return "en-US"
-    if not isinstance(language, str) or not language.strip() or len(language) > LONGEST_NAME:
+    if not isinstance(language, str) or not 0 < len(language.strip()) <= LONGEST_NAME or flaw_of(language):
         raise BadRequest("language must be a language tag, as in en-US.", param="language")
     return language.strip()
 

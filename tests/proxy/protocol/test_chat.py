@@ -87,7 +87,7 @@ REFUSED: list[tuple[str, Any, str]] = [
     *(("thinking", value, "thinking") for value in each("yes", 0)),
     *(("reasoning_effort", value, "reasoning_effort") for value in each("huge", "", 3, True, ["low"])),
     *(("sources", value, "sources") for value in each([], "web", ["web", "mail"], [1], [["web"]], {})),
-    *(("language", value, "language") for value in each("", " ", 7, "x" * 201)),
+    *(("language", value, "language") for value in each("", " ", 7, "x" * 201, "de\ud800", "de\0")),
     *(("tools", value, "tools") for value in each([{"type": "function"}], "x", {"a": 1})),
     ("functions", [{"name": "f"}], "tools"),
     *(("tool_choice", value, "tool_choice") for value in each("required", {"type": "function"}, 1)),
