@@ -14,6 +14,8 @@ from portal.wire.errors import BadRequest, Problem
 from proxy.protocol.session import Tier
 
 MODES = ("auto", "pro", "reasoning", "deep research")
+LONGEST_ID = 64
+"""Characters of an id or a preference that somebody gives; a thinking variant is named after it."""
 CREATED = 1_700_000_000
 """Unix seconds: what every model shows as its birthday (proxy-contract §3)."""
 FREE_MODEL = "auto"
@@ -176,11 +178,18 @@ def parse_update(body: object) -> MapUpdate:
 
 def _entry(name: str, pair: object) -> tuple[str, str]:
     match pair:
-        case [str(mode), str(preference)] if name.strip() and preference.strip() and mode in MODES:
+        case [str(mode), str(preference)] if mode in MODES and _is_id(name) and _is_id(preference):
             return mode, preference.strip()
     raise BadRequest(
-        f"Each model is id: [mode, preference], its mode one of: {', '.join(MODES)}.", param="models"
+        f"Each model is id: [mode, preference], its mode one of: {', '.join(MODES)}; id and preference are "
+        f"one line of at most {LONGEST_ID} characters.",
+        param="models",
     )
+
+
+def _is_id(text: str) -> bool:
+    """What any database can hold, and a person can read."""
+    return 0 < len(text.strip()) <= LONGEST_ID and text.strip().isprintable()
 
 
 def map_body(models: Iterable[Model], default: str, tier: Tier) -> dict[str, object]:

@@ -168,9 +168,10 @@ def test_it_reads_an_update_of_the_map() -> None:
                 {"pro": "x"},
             )
         ),
-        ({"models": {" ": ["pro", "x"]}}, "models"),
+        *(({"models": {name: ["pro", "x"]}}, "models") for name in (" ", "a\0b", "a\ud800", "x" * 65)),
+        *(({"models": {"a": ["pro", name]}}, "models") for name in ("a\0b", "a\ud800", "x" * 65, "a\nb")),
     ],
-    ids=str,
+    ids=ascii,
 )
 def test_it_refuses_an_update_it_cannot_read(body: Any, param: str | None) -> None:
     with pytest.raises(BadRequest) as caught:
