@@ -37,6 +37,7 @@ from portal.api.streaming import (
     STREAM_HEADERS,
     ClientLeft,
     Message,
+    Presence,
     Receive,
     Send,
     Stream,
@@ -70,6 +71,7 @@ class Call:
     body: bytes
     peer: str | None
     request_id: str
+    presence: Presence
 
     def json(self) -> object:
         """Raises NotJson and BadRequest."""
@@ -86,10 +88,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """A plain answer that is still to be made: on the event loop, while the client waits for it."""
+    """A plain answer that is still to be made: on the event loop, while the client waits for it. `give_up` is
+    called in its place when the client has left by then: it releases what was opened."""
 
     make: Callable[[], Awaitable[Answer]]
     headers: Mapping[str, str] = field(default_factory=dict)
+    give_up: Callable[[], Awaitable[None]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,12 +234,18 @@ class Doors:
         return is_gateway_path(path) or (path.startswith("/") and path[1:].partition("/")[0] in self.roots)
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
-        scope = {**scope, "path": usual(scope["path"])}
+        presence = Presence(receive)
+        try:
+            await self._serve({**scope, "path": usual(scope["path"])}, presence, send)
+        finally:
+            presence.end()
+
+    async def _serve(self, scope: Mapping[str, Any], presence: Presence, send: Send) -> None:
         headers = headers_of(scope["headers"])
         request_id = accept_request_id(headers.get("x-request-id"))
         reply: Reply
         try:
-            reply = await self._reply(scope, headers, request_id, receive)
+            reply = await self._reply(scope, headers, request_id, presence)
         except Disconnected:
             return
         except Exception as error:  # whatever it is, it becomes an answer
@@ -243,18 +253,11 @@ class Doors:
         cors = cors_headers(
             headers.get("origin"), settings.CORS_ORIGINS, preflight=_is_preflight(scope, headers)
         )
-        exchange = _Exchange(receive, send, {**cors, "X-Request-Id": request_id}, request_id, scope["path"])
-        if isinstance(reply, Stream):
-            await exchange.stream(reply)
-        elif isinstance(reply, Download):
-            await exchange.download(reply, with_body=scope["method"] != "HEAD")
-        elif isinstance(reply, Later):
-            await exchange.wait(reply)
-        else:
-            await exchange.send_whole(reply, with_body=scope["method"] != "HEAD")
+        exchange = _Exchange(presence, send, {**cors, "X-Request-Id": request_id}, request_id, scope["path"])
+        await exchange.answer(reply, with_body=scope["method"] != "HEAD")
 
     async def _reply(
-        self, scope: Mapping[str, Any], headers: Mapping[str, str], request_id: str, receive: Receive
+        self, scope: Mapping[str, Any], headers: Mapping[str, str], request_id: str, presence: Presence
     ) -> Reply:
         found = self._find(scope["path"])
         methods = _allowed(found)
@@ -272,7 +275,9 @@ class Doors:
             body=b"",
             peer=scope["client"][0] if scope.get("client") else None,
             request_id=request_id,
+            presence=presence,
         )
+        receive = presence.receive
         if isinstance(route, UploadRoute):
             return await route.reply(call, body_pieces(headers, receive, self.body_seconds, route.largest))
         if route.method != "POST":
@@ -329,11 +334,25 @@ def _is_preflight(scope: Mapping[str, Any], headers: Mapping[str, str]) -> bool:
 class _Exchange:
     """One request's way back; `extra` are headers that every answer has."""
 
-    receive: Receive
+    presence: Presence
     send: Send
     extra: Mapping[str, str]
     request_id: str
     path: str
+
+    async def answer(self, reply: Reply, *, with_body: bool) -> None:
+        """`with_body`: but for `HEAD`."""
+        if self.presence.left:
+            if isinstance(reply, Later | Stream) and reply.give_up is not None:
+                await reply.give_up()
+        elif isinstance(reply, Stream):
+            await self.stream(reply)
+        elif isinstance(reply, Download):
+            await self.download(reply, with_body=with_body)
+        elif isinstance(reply, Later):
+            await self.wait(reply)
+        else:
+            await self.send_whole(reply, with_body=with_body)
 
     async def send_whole(self, answer: Answer, *, with_body: bool = True) -> None:
         length = {"Content-Type": "application/json", "Content-Length": str(len(answer.body))}
@@ -343,7 +362,7 @@ class _Exchange:
 
     async def wait(self, later: Later) -> None:
         try:
-            async with while_present(self.receive):
+            async with while_present(self.presence):
                 answer = await later.make()
         except ClientLeft:
             return
@@ -365,7 +384,7 @@ class _Exchange:
             return
         wire = Wire(self.send, start)
         try:
-            async with while_present(self.receive, wire.check_reader), aclosing(file.pieces()) as pieces:
+            async with while_present(self.presence, wire.check_reader), aclosing(file.pieces()) as pieces:
                 async for piece in pieces:
                     await wire.write(piece)
         except ClientLeft:
@@ -380,7 +399,7 @@ class _Exchange:
     async def stream(self, stream: Stream) -> None:
         wire = Wire(self.send, self._start(200, {**STREAM_HEADERS, **stream.headers}))
         try:
-            async with while_present(self.receive, wire.breathe), aclosing(stream.pieces()) as pieces:
+            async with while_present(self.presence, wire.breathe), aclosing(stream.pieces()) as pieces:
                 async for piece in pieces:
                     await wire.write(piece)
         except ClientLeft:

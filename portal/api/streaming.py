@@ -8,8 +8,16 @@ for them, and cancels them when its grace is over; they then say so.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+)
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +42,45 @@ class ClientLeft(Exception):
     """There is nobody to answer any more."""
 
 
+class Presence:
+    """Whether a client is still there. It is watched from when somebody first wants to know, once its body
+    was read, to the end of its request; `left` may be read from any thread."""
+
+    def __init__(self, receive: Receive) -> None:
+        self.left = False
+        self.receive = receive
+        self._leave: Callable[[], None] | None = None
+        self._watching: asyncio.Task[None] | None = None
+
+    def watch(self) -> None:
+        if self._watching is None:
+            self._watching = asyncio.create_task(self._watch())
+
+    @contextmanager
+    def telling(self, leave: Callable[[], None]) -> Iterator[None]:
+        """Within the block `leave` is called at once when the client leaves, or has left. One at a time."""
+        self.watch()
+        self._leave = leave
+        try:
+            if self.left:
+                leave()
+            yield
+        finally:
+            self._leave = None
+
+    def end(self) -> None:
+        """Nobody wants to know any more."""
+        if self._watching is not None:
+            self._watching.cancel()
+
+    async def _watch(self) -> None:
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+        self.left = True
+        if self._leave is not None:
+            self._leave()
+
+
 @dataclass(frozen=True, slots=True)
 class Stream:
     """An event stream. Each piece is one or more whole records, and goes out in one write.
@@ -41,50 +88,50 @@ class Stream:
     While there is no piece, `pieces` may raise: that is an answer of its own, with its status. What it
     raises later is told by `last_words`, and the stream ends. After `KEEPALIVE_SECONDS` without a piece
     the stream begins all the same, with a comment: no proxy on the way takes the silence for death.
+
+    `give_up` is called in place of `pieces` when the client has left by then: it releases what was opened.
     """
 
     pieces: Callable[[], AsyncGenerator[bytes, None]]
     last_words: Callable[[Problem], bytes]
     headers: Mapping[str, str] = field(default_factory=dict)
+    give_up: Callable[[], Awaitable[None]] | None = None
 
 
 @asynccontextmanager
 async def while_present(
-    receive: Receive, breathe: Callable[[], Awaitable[None]] | None = None
+    presence: Presence, breathe: Callable[[], Awaitable[None]] | None = None
 ) -> AsyncIterator[None]:
     """Run the block until it ends or the client leaves, which cancels it: `ClientLeft`.
 
     `breathe` is called every `KEEPALIVE_SECONDS`; when it raises `ClientLeft`, that is so.
     """
-    presence = asyncio.timeout(None)
+    limit = asyncio.timeout(None)
+
+    def leave() -> None:
+        limit.reschedule(asyncio.get_running_loop().time())
+
     try:
-        async with presence:
-            watches = [asyncio.create_task(_watch(receive, presence))]
-            if breathe is not None:
-                watches.append(asyncio.create_task(_breathe(breathe, presence)))
+        async with limit:
+            breathing = breathe and asyncio.create_task(_breathe(breathe, leave))
             try:
-                yield
+                with presence.telling(leave):
+                    yield
             finally:
-                for watch in watches:
-                    watch.cancel()
+                if breathing is not None:
+                    breathing.cancel()
     except TimeoutError:
-        if presence.expired():
+        if limit.expired():
             raise ClientLeft from None
         raise
 
 
-async def _watch(receive: Receive, presence: asyncio.Timeout) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    presence.reschedule(asyncio.get_running_loop().time())
-
-
-async def _breathe(breathe: Callable[[], Awaitable[None]], presence: asyncio.Timeout) -> None:
+async def _breathe(breathe: Callable[[], Awaitable[None]], leave: Callable[[], None]) -> None:
     with suppress(ClientLeft):
         while True:
             await asyncio.sleep(KEEPALIVE_SECONDS)
             await breathe()
-    presence.reschedule(asyncio.get_running_loop().time())
+    leave()
 
 
 class Wire:

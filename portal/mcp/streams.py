@@ -21,7 +21,7 @@ from mcp.server.lowlevel import Server
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from pydantic import ValidationError
 
-from portal.api.streaming import ClientLeft, Receive, Wire, while_present
+from portal.api.streaming import ClientLeft, Presence, Receive, Wire, while_present
 from portal.live.ending import Ending
 from portal.mcp.mailboxes import Mailboxes
 from portal.mcp.owed import Owed
@@ -58,14 +58,16 @@ class Streams:
             raise unavailable()
         session = uuid4().hex
         self.open += 1
+        presence = Presence(receive)
         try:
             async with self.boxes.open(_box_of(visit, session)) as letters:
                 with suppress(ClientLeft):
-                    async with while_present(receive, wire.breathe):
+                    async with while_present(presence, wire.breathe):
                         # Relative: the address that the client came by may hold its key, ours shows none.
                         await wire.write(encode_event(f"messages/?session_id={session}", "endpoint"))
                         await self._exchange(letters, wire)
         finally:
+            presence.end()
             self.open -= 1
         await wire.end()
 

@@ -19,7 +19,7 @@ from proxy.protocol.chat import ChatRequest, parse_chat
 from proxy.protocol.chat_stream import ChatFold, ChatHead, ChatStream, Closing, error_frame
 from proxy.protocol.delta import Done
 from proxy.protocol.functions import EXPERIMENTAL, EXPERIMENTAL_HEADER
-from proxy.services.ahead import open_ahead
+from proxy.services.ahead import open_ahead, while_there
 from proxy.services.bridge import Judge
 from proxy.services.chat import ChatPlan, Question, prepare_chat
 from proxy.services.relay import Relay
@@ -37,13 +37,15 @@ LARGEST_REQUEST = LARGEST_BODY + LARGEST_INLINE
 
 async def complete(call: Call, who: Principal) -> Reply:
     """Lets the caller in: the turn is open and paid for when the answer begins to be made."""
+    call.presence.watch()
     is_long = len(call.body) >= AT_ONCE
     request = await in_thread(partial(_read, call)) if is_long else _read(call)
     if is_long or request.attachments:
-        opening = Opening(who, request.model, partial(prepare_chat, who, request, DOOR))
+        prepare = while_there(call.presence, partial(prepare_chat, who, request, DOOR))
+        opening = Opening(who, request.model, prepare)
         opened, ahead = await open_alone(opening), None
     else:
-        opened, ahead = await open_ahead(who, request, DOOR)
+        opened, ahead = await open_ahead(who, request, DOOR, call.presence)
     question, plan = opened.question, opened.plan
     head = ChatHead(
         f"chatcmpl-{question.turn_id.hex[:12]}",
@@ -57,8 +59,8 @@ async def complete(call: Call, who: Principal) -> Reply:
         return _bridged(question, plan, head, Judge(request.bridge, question.subject), headers)
     relay = Relay(question, plan, streams=request.stream, ahead=ahead)
     if request.stream:
-        return Stream(partial(_pieces, relay, head), error_frame, headers)
-    return Later(partial(_whole, relay, head), headers)
+        return Stream(partial(_pieces, relay, head), error_frame, headers, relay.give_up)
+    return Later(partial(_whole, relay, head), headers, relay.give_up)
 
 
 def _read(call: Call) -> ChatRequest:
@@ -95,8 +97,8 @@ def _bridged(
     relay = Relay(question, plan, streams=False, judge=judge)
     headers = {**headers, EXPERIMENTAL_HEADER: EXPERIMENTAL}
     if question.request.stream:
-        return Stream(partial(_called_pieces, relay, head, judge), error_frame, headers)
-    return Later(partial(_called_whole, relay, head, judge), headers)
+        return Stream(partial(_called_pieces, relay, head, judge), error_frame, headers, relay.give_up)
+    return Later(partial(_called_whole, relay, head, judge), headers, relay.give_up)
 
 
 async def _called_pieces(relay: Relay, head: ChatHead, judge: Judge) -> AsyncGenerator[bytes, None]:

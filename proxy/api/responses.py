@@ -80,8 +80,9 @@ def _opened(opened: Opened, *, streams: bool) -> Reply:
     headers = _headers(opened.question, opened.plan)
     relay = _relay(opened, streams=streams)
     if streams:
-        return Stream(partial(_pieces, relay, opened.making), partial(_last_words, opened.making), headers)
-    return Later(partial(_whole, relay, opened.making), headers)
+        last_words = partial(_last_words, opened.making)
+        return Stream(partial(_pieces, relay, opened.making), last_words, headers, relay.give_up)
+    return Later(partial(_whole, relay, opened.making), headers, relay.give_up)
 
 
 def retrieve(call: Call, who: Principal) -> Reply:

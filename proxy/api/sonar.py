@@ -8,8 +8,9 @@ from functools import partial
 
 import msgspec
 
-from portal.api.lean import Answer, Call, KeyRoute, Later, Reply
+from portal.api.lean import Answer, Call, Later, Reply, SwiftRoute
 from portal.api.streaming import Stream
+from portal.api.threads import run_in_database
 from portal.models.keys import Scope
 from portal.services.principal import Principal
 from proxy.api.chat import DOOR, LARGEST_REQUEST
@@ -23,8 +24,13 @@ from proxy.services.relay import Relay
 from proxy.services.telling import headers_of
 
 
-def complete(call: Call, who: Principal) -> Reply:
+async def complete(call: Call, who: Principal) -> Reply:
     """The turn is open and paid for when the answer begins to be made, as in Chat Completions."""
+    call.presence.watch()
+    return await run_in_database(partial(_opened, call, who))
+
+
+def _opened(call: Call, who: Principal) -> Reply:
     request = parse_sonar(call.json())
     question = prepare_chat(who, request.chat, DOOR)
     plan: ChatPlan | None
@@ -36,9 +42,9 @@ def complete(call: Call, who: Principal) -> Reply:
     relay = Relay(question, plan, streams=request.chat.stream)
     headers = headers_of(question, plan)
     if not request.chat.stream:
-        return Later(partial(_whole, relay, head), headers)
+        return Later(partial(_whole, relay, head), headers, relay.give_up)
     stream = ConciseStream(head) if request.stream_mode == "concise" else FullStream(head)
-    return Stream(partial(_pieces, relay, stream), error_record, headers)
+    return Stream(partial(_pieces, relay, stream), error_record, headers, relay.give_up)
 
 
 async def _pieces(relay: Relay, stream: SonarStream) -> AsyncGenerator[bytes, None]:
@@ -77,7 +83,7 @@ def _end(relay: Relay, done: Done) -> SonarEnd:
 
 
 routes = tuple(
-    KeyRoute("POST", path, Scope.CHAT.value, complete, LARGEST_REQUEST)
+    SwiftRoute("POST", path, Scope.CHAT.value, complete, LARGEST_REQUEST)
     for path in ("/chat/completions", "/v1/sonar")
 )
 """`/v1/chat/completions` stays OpenAI's."""

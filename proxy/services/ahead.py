@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
+from typing import Protocol
 
 from django.db import Error
 from django.utils import timezone
@@ -30,11 +31,26 @@ from proxy.services.catalog import Offer
 from proxy.services.chat import ChatPlan, Question, plan_with, prepare_chat
 from proxy.services.glance import Pool
 from proxy.services.prompts import needs_whitelist
-from proxy.services.together import Opened, Opening, open_soon
+from proxy.services.together import Opened, Opening, Prepare, open_soon
 from proxy.upstream import web
 
 MARGIN = 100
 """Chats of its price that a user's own purses must hold: more than one round can take."""
+
+
+class Gone(Problem):
+    """The caller left before a round took the question: nothing was opened."""
+
+
+class Caller(Protocol):
+    """Whoever waits for an answer; they are watched."""
+
+    @property
+    def left(self) -> bool: ...
+
+    def telling(self, leave: Callable[[], None]) -> AbstractContextManager[None]:
+        """Within the block `leave` is called when they leave, or have left."""
+
 
 _leaving: set[asyncio.Task[None]] = set()
 # Of this process's questions whose rounds are not over: how many were put to each account.
@@ -47,6 +63,7 @@ class Ahead:
     def __init__(self, plan: ChatPlan, offer: Offer) -> None:
         self._plan = plan
         self._offer = offer
+        self._is_left = False
         self._asking = asyncio.create_task(web.ask(plan.session, plan.ask, web.new_ids()))
 
     @property
@@ -62,11 +79,12 @@ class Ahead:
         finally:
             _pending[self.account_id] -= 1
 
-    def question(self, who: Principal, request: ChatRequest, door: str, *, offer: Offer | None) -> Question:
+    def question(self, prepare: Prepare, *, offer: Offer | None) -> Question:
         """The question for a round that sees `offer`: the same, unless that is another by now."""
-        if offer is not None and self._offer.agrees(offer, request.model):
-            return self._plan.question
-        return prepare_chat(who, request, door, offer=offer)
+        mine = self._plan.question
+        if offer is not None and self._offer.agrees(offer, mine.request.model):
+            return mine
+        return prepare(offer=offer)
 
     def is_of(self, plan: ChatPlan) -> bool:
         """Whether what was asked is what `plan` says."""
@@ -83,6 +101,9 @@ class Ahead:
 
     def leave(self) -> None:
         """Nobody will take the answer."""
+        if self._is_left:
+            return
+        self._is_left = True
         task = asyncio.create_task(self._leave())
         _leaving.add(task)
         task.add_done_callback(_leaving.discard)
@@ -92,27 +113,45 @@ class Ahead:
         with suppress(asyncio.CancelledError, Error):
             opened = await self._asking
             if isinstance(opened, web.Opened):
+                await opened.close()  # at once: cookies wait for whoever has locked the account
                 await rotation.keep_cookies(self._plan.session, opened)
-                await opened.close()
 
 
-async def open_ahead(who: Principal, request: ChatRequest, door: str) -> tuple[Opened, Ahead | None]:
-    """What `open_soon` gives and raises, and the question if it is on its way as the turn says."""
-    prepare = partial(prepare_chat, who, request, door)
+async def open_ahead(
+    who: Principal, request: ChatRequest, door: str, caller: Caller
+) -> tuple[Opened, Ahead | None]:
+    """What `open_soon` gives and raises, and the question if it is on its way as the turn says.
+
+    When the caller leaves, what is on its way is left at once. A turn that is opened all the same is
+    given: its relay is to give it up. Raises `Gone` where none was.
+    """
+    prepare: Prepare = partial(prepare_chat, who, request, door)
     ahead = _ask(who, request, door)
     if ahead is None:
-        return await open_soon(Opening(who, request.model, prepare)), None
-    opening = Opening(who, request.model, partial(ahead.question, who, request, door), ahead.account_id)
+        return await open_soon(Opening(who, request.model, while_there(caller, prepare))), None
+    prepare = while_there(caller, partial(ahead.question, prepare))
+    opening = Opening(who, request.model, prepare, ahead.account_id)
     try:
-        with ahead.counted():
+        with ahead.counted(), caller.telling(ahead.leave):
             opened = await open_soon(opening)
     except BaseException:
         ahead.leave()
         raise
-    if opened.plan is not None and ahead.is_of(opened.plan):
+    if opened.plan is not None and ahead.is_of(opened.plan) and not caller.left:
         return opened, ahead
     ahead.leave()
     return opened, None
+
+
+def while_there(caller: Caller, prepare: Prepare) -> Prepare:
+    """`prepare`, which raises `Gone` once the caller has left: a round passes over their question."""
+
+    def prepare_for_caller(*, offer: Offer | None) -> Question:
+        if caller.left:
+            raise Gone("The caller has left.")
+        return prepare(offer=offer)
+
+    return prepare_for_caller
 
 
 def _ask(who: Principal, request: ChatRequest, door: str) -> Ahead | None:

@@ -188,9 +188,13 @@ class Relay:
             self.outcome.problem = problem
             raise
         finally:
-            if self._ahead is not None:
-                self._ahead.leave()
-            await self._settle()
+            await self.give_up()
+
+    async def give_up(self) -> None:
+        """Leave and release whatever is not over. In place of `deltas` when nobody is there to read them."""
+        if self._ahead is not None:
+            self._ahead.leave()
+        await self._settle()
 
     async def terminate(self) -> None:
         """Tell the upstream as well: a connection that closes stops nothing there (perplexity-web §15)."""

@@ -40,6 +40,7 @@ ByKey = Callable[[Call, Principal], Reply]
 async def create(call: Call, who: Principal) -> Reply:
     body = await fields_in(call)
     if engine_of(body) == "chat":
+        call.presence.watch()
         return await run_in_database(partial(chat.create, body, call.headers, who, ELSEWHERE))
     require_scope(who, RESEARCH)
     return await doors.create_of(body, call, who)

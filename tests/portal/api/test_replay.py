@@ -4,11 +4,16 @@ import pytest
 
 from portal.api.lean import Call
 from portal.api.replay import WHOLE, starting_after
+from portal.api.streaming import Message, Presence
 from portal.wire.errors import BadRequest
 
 
+async def nothing() -> Message:
+    return {"type": "http.disconnect"}
+
+
 def call(method: str = "GET", **query: str) -> Call:
-    return Call(method, "/v1/responses/x", {}, query, {}, b"", None, "req_1")
+    return Call(method, "/v1/responses/x", {}, query, {}, b"", None, "req_1", Presence(nothing))
 
 
 @pytest.mark.parametrize(

@@ -164,22 +164,6 @@ def test_it_asks_anew_when_every_place_is_taken(
     assert len(asks(sandbox)) == 1
 
 
-@pytest.mark.parametrize("stream", [False, True])
-def test_it_leaves_the_upstream_of_a_client_that_left_during_the_round(
-    sandbox: SandboxServer, who: Chatter, stream: bool
-) -> None:
-    async def leave() -> None:
-        here = who.visit(SLOWLY, stream=stream)
-        here.leave()
-        await here.end()
-        await asyncio.to_thread(until_left, sandbox)
-
-    with rounds_after(arrival(sandbox)):
-        asyncio.run(asyncio.wait_for(leave(), 10))
-
-    assert (who.spent.split()[1], who.turn.state) == ("0", "cancelled")
-
-
 def test_it_leaves_the_upstream_of_a_round_that_the_server_does_not_wait_for(
     sandbox: SandboxServer, who: Chatter
 ) -> None:
