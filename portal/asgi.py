@@ -30,6 +30,9 @@ from portal.running.preparation import NotReady  # noqa: E402
 from proxy.protocol.attachments import LARGEST  # noqa: E402
 
 agents = Gateway()
+SETTLING_SECONDS = 10.0
+"""For which answers that the stopping server gave up may write down what of them was delivered."""
+_answering: set[asyncio.Task[Any]] = set()
 
 
 @cache
@@ -41,13 +44,23 @@ def pages() -> Intake:
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
     if scope["type"] == "http":
-        await owner_of(scope["path"])(scope, receive, send)
+        await answer(scope, receive, send)
     elif scope["type"] == "lifespan":
         await lifespan(receive, send)
     elif scope["path"] == consumer.PATH:
         await page_socket(scope, receive, send)
     else:
         await send({"type": "websocket.close"})
+
+
+async def answer(scope: Any, receive: Any, send: Any) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    _answering.add(task)
+    try:
+        await owner_of(scope["path"])(scope, receive, send)
+    finally:
+        _answering.discard(task)
 
 
 def owner_of(path: str) -> Any:
@@ -69,6 +82,8 @@ async def lifespan(receive: Any, send: Any) -> None:
         return
     await send({"type": "lifespan.startup.complete"})
     await receive()
+    if _answering:
+        await asyncio.wait(_answering, timeout=SETTLING_SECONDS)
     publish.use_loop(None)
     await agents.close()
     await asyncio.to_thread(parts.stop)
