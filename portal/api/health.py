@@ -20,7 +20,8 @@ from django.db import DatabaseError, connection
 from django.utils import timezone
 
 from portal.api.auth import authenticate
-from portal.api.lean import Answer, Call, OpenRoute, answer_json
+from portal.api.replies import Answer, answer_json
+from portal.api.routes import Call, OpenRoute
 from portal.api.threads import run_in_database
 from portal.models.keys import Scope
 from portal.models.system import Heartbeat

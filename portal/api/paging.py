@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from portal.api.lean import Call
+from portal.api.routes import Call
 from portal.wire.errors import BadRequest
 
 PAGE = 20

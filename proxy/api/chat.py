@@ -9,7 +9,8 @@ from functools import partial
 from django.conf import settings
 
 from portal.api.intake import LARGEST_BODY
-from portal.api.lean import Answer, Call, Later, Reply, SwiftRoute
+from portal.api.replies import Answer, Later, Reply
+from portal.api.routes import Call, SwiftRoute
 from portal.api.streaming import Stream
 from portal.models.keys import Scope
 from portal.services.principal import Principal

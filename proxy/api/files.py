@@ -9,7 +9,8 @@ from functools import partial
 from uuid import UUID
 
 from portal.api.intake import announced_size
-from portal.api.lean import Answer, Call, Download, KeyRoute, UploadRoute, answer_json
+from portal.api.replies import Answer, Download, answer_json
+from portal.api.routes import Call, KeyRoute, UploadRoute
 from portal.api.threads import run_in_database
 from portal.models.keys import Scope
 from portal.services.principal import Principal

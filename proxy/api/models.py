@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from portal.api.lean import Answer, Call, KeyRoute, answer_json
+from portal.api.replies import Answer, answer_json
+from portal.api.routes import Call, KeyRoute
 from portal.models.keys import Scope
 from portal.services.principal import Principal
 from portal.wire.errors import NotFound

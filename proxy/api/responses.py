@@ -14,9 +14,10 @@ from uuid import UUID
 from django.conf import settings
 
 from portal.api.auth import require_scope
-from portal.api.lean import Answer, Call, Later, Reply, answer_json
 from portal.api.paging import is_backwards, limit_of
 from portal.api.replay import WHOLE, starting_after
+from portal.api.replies import Answer, Later, Reply, answer_json
+from portal.api.routes import Call
 from portal.api.streaming import Stream
 from portal.models.keys import Scope
 from portal.services.principal import Principal

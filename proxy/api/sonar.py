@@ -8,7 +8,8 @@ from functools import partial
 
 import msgspec
 
-from portal.api.lean import Answer, Call, Later, Reply, SwiftRoute
+from portal.api.replies import Answer, Later, Reply
+from portal.api.routes import Call, SwiftRoute
 from portal.api.streaming import Stream
 from portal.api.threads import run_in_database
 from portal.models.keys import Scope

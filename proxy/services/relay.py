@@ -2,18 +2,15 @@
 
     bytes → SseDecoder → WebAnswer → Finisher → [Delta, …], one list per upstream read
 
-Before the first text a failed ask is tried elsewhere: a refused continuation once more with the
-whole conversation, an account's own trouble at another account, a broken connection once more at the
-same one where there is no other. With `rejoins` an answer whose connection breaks is taken up again, as
-long as its thread is known. Whoever stops reading ends it: the upstream is closed, nothing is tried
-again, and the turn is settled, however that came about.
+Before the first text a failed ask is tried elsewhere (placing.py), a refused continuation once more with the
+whole conversation. With `rejoins` an answer whose connection breaks is taken up again, as long as its thread
+is known. Whoever stops reading ends it: the upstream is closed, nothing is tried again, and the turn is
+settled, however that came about.
 """
 
 from __future__ import annotations
 
 import asyncio
-import random
-import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
@@ -21,7 +18,6 @@ from datetime import datetime
 from functools import partial
 from typing import Protocol
 
-from django.conf import settings
 from django.utils import timezone
 
 from portal.wire.errors import Problem
@@ -42,17 +38,10 @@ from proxy.protocol.verdicts import EFFECTS, problem_of
 from proxy.protocol.web_events import WebAnswer
 from proxy.services import leases, rotation
 from proxy.services.ahead import Ahead
-from proxy.services.chat import (
-    Busy,
-    ChatPlan,
-    Question,
-    ask_anew,
-    move_turn,
-    open_turn,
-    with_latest_cookies,
-)
+from proxy.services.chat import ChatPlan, Question, open_turn
 from proxy.services.courier import Courier
 from proxy.services.long_texts import cleaned
+from proxy.services.placing import Placing
 from proxy.services.settling import Outcome, Settled, settle
 from proxy.services.threads import in_thread
 from proxy.services.together import Ended, settle_soon
@@ -60,24 +49,13 @@ from proxy.upstream import web
 from proxy.upstream.parting import part
 from proxy.upstream.web import Broke, Opened
 
-MOST_ACCOUNTS = 6
-"""Accounts that one question may be put to."""
-MOST_FRESH = 5
-"""Times that one account may be asked again since its cookies have changed meanwhile."""
-WAITS = (0.1, 1.0)
-"""Seconds between two looks for a free place: at first, and at most."""
 TERMINATE_SECONDS = 2.0
-GRACE_SECONDS = 0.1
-"""What another answer gets to store the token that explains why this one was refused."""
 REJOINS = (0.2, 1.0, 3.0, 10.0)
 """Seconds before an answer that broke off is taken up again: so often at most."""
-_ABOUT_THE_SESSION = frozenset({FaultKind.SIGNED_OUT, FaultKind.FORBIDDEN})
 _BROKE_OFF = frozenset({FaultKind.CUT, FaultKind.TIMED_OUT})
 """The connection is gone, or dead. The answer is not: the upstream goes on with it (perplexity-web §15)."""
 _AWAY = _BROKE_OFF | {FaultKind.UNREACHABLE, FaultKind.UNAVAILABLE}
 """It could not be taken up, and may be the next time."""
-_NO_CONNECTION = frozenset({FaultKind.CUT, FaultKind.UNREACHABLE})
-"""They say nothing about an account."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +107,9 @@ class Relay:
         rejoins: bool = False,
     ) -> None:
         self.question = question
-        self.plan = plan
         self.outcome = Outcome()
         self.settled = Settled()
+        self._placing = Placing(plan)
         self._streams = streams
         self._ahead = ahead
         self._take = take or partial(open_turn, question)
@@ -146,16 +124,17 @@ class Relay:
         self._rejoins: tuple[float, ...] = REJOINS if rejoins else ()
         self._broke: Fault | None = None
         """What first broke off the answer that is taken up again."""
-        self._tried: set[int] = set()
-        self._is_repeated = False
-        self._fresh = 0
         self._lines: set[str] = set(resumed.lines) if resumed else set()
         self._finisher = self._new_finisher()
         if self._told and resumed:
             self.outcome.first_text_at = resumed.first_text_at or timezone.now()
             self.outcome.delivered = True
-        self._making: asyncio.Future[ChatPlan] | None = None
         self._settling: asyncio.Future[Settled] | None = None
+
+    @property
+    def plan(self) -> ChatPlan | None:
+        """Where it is answered, as it is now."""
+        return self._placing.plan
 
     async def deltas(self) -> AsyncGenerator[list[Delta], None]:
         """What each upstream read brought, never nothing; `Done` is the last.
@@ -166,7 +145,7 @@ class Relay:
         try:
             with leases.held(self.question.turn_id):
                 if self.plan is None:
-                    await self._wait_for_place(self._take)
+                    await self._placing.wait_for_place(self._take)
                 while True:
                     fault: Fault | None = None
                     async with aclosing(self._attempt()) as reads:
@@ -237,11 +216,12 @@ class Relay:
         """An answer whose rotated cookies are stored: before its text goes to anybody."""
         if (ahead := self._ahead) is not None:
             self._ahead = None
-            return await self._kept(self._planned(), await ahead.answer())
-        async with rotation.in_turn(self._planned().session.account_id) as cookies_may_be_old:
+            return await self._kept(self._placing.planned, await ahead.answer())
+        placing = self._placing
+        async with rotation.in_turn(placing.planned.session.account_id) as cookies_may_be_old:
             if cookies_may_be_old:
-                self.plan = await in_thread(partial(with_latest_cookies, self._planned()))
-            plan = self._planned()
+                await placing.take_latest_cookies()
+            plan = placing.planned
             if self._resumed:
                 opened = await web.reconnect(plan.session, self._resumed.thread, self.question.preference)
             else:
@@ -249,7 +229,7 @@ class Relay:
                 brought = await self._courier.bring(plan)
                 if isinstance(brought, Fault):
                     return brought
-                plan = self.plan = brought
+                plan = placing.plan = brought
                 ask = replace(plan.ask, attachments=self._courier.addresses)
                 opened = await web.ask(plan.session, ask, web.new_ids())
             return await self._kept(plan, opened)
@@ -310,7 +290,7 @@ class Relay:
 
     async def _recover(self, fault: Fault) -> None:
         """Another plan to go on with. Raises the Problem that the answer ends in."""
-        plan, effect = self._planned(), EFFECTS[fault.kind]
+        plan, effect = self._placing.planned, EFFECTS[fault.kind]
         if await self._rejoin(fault):
             return
         resumed, self._resumed = self._resumed, None
@@ -320,15 +300,18 @@ class Relay:
         if resumed or self.outcome.first_text_at is not None:
             raise problem_of(self._broke or fault)
         if plan.follows and effect.anew and fault.param is None:
-            await self._plan_by(partial(ask_anew, plan))
-        elif not await self._refresh(plan, fault):
-            await self._go_elsewhere(plan, fault)
+            await self._placing.ask_anew()
+        elif not await self._placing.refresh(fault):
+            if not self._placing.may_move(fault):
+                raise problem_of(fault)
+            self.outcome.fault = None  # noted by the move
+            await self._placing.move(fault)
         self.outcome.fault = None
 
     async def _rejoin(self, fault: Fault) -> bool:
         """Whether the answer is taken up (again) where it was told to, since only its connection broke."""
         resumed = self._resumed
-        if resumed and await self._refresh(self._planned(), fault):
+        if resumed and await self._placing.refresh(fault):
             return True
         if fault.kind not in (_AWAY if resumed else _BROKE_OFF):
             return False
@@ -343,65 +326,6 @@ class Relay:
         self._resumed = Resumed(self._thread, self._told, or_anew=resumed is None or resumed.or_anew)
         return True
 
-    async def _go_elsewhere(self, plan: ChatPlan, fault: Fault) -> None:
-        account_id = plan.session.account_id
-        self._tried.add(account_id)
-        if not EFFECTS[fault.kind].elsewhere or len(self._tried) >= MOST_ACCOUNTS:
-            raise problem_of(fault)
-        self.outcome.fault = None  # noted by the move
-        try:
-            await self._move(plan, fault)
-        except Problem:
-            if self._is_repeated or fault.kind not in _NO_CONNECTION:
-                raise
-            self._is_repeated = True
-            self._making = None
-
-    async def _move(self, plan: ChatPlan, fault: Fault) -> None:
-        try:
-            await self._plan_by(partial(move_turn, plan, fault, self._tried))
-        except Busy:
-            await self._wait_for_place(partial(move_turn, plan, None, self._tried))
-
-    async def _refresh(self, plan: ChatPlan, fault: Fault) -> bool:
-        """Whether the account is asked again with cookies that came since."""
-        if self._fresh >= MOST_FRESH:
-            return False
-        if fault.kind not in _ABOUT_THE_SESSION:
-            return False
-        await asyncio.sleep(GRACE_SECONDS)
-        fresh = await in_thread(partial(with_latest_cookies, plan))
-        if fresh.session.jar == plan.session.jar:
-            return False
-        rotation.learn(plan.session.account_id)
-        self._fresh += 1
-        self.plan = fresh
-        return True
-
-    async def _wait_for_place(self, take: Callable[[], ChatPlan]) -> None:
-        """Until `take` finds one. Raises Busy when CHAT_WAIT_SECONDS are over."""
-        until = time.monotonic() + settings.CHAT_WAIT_SECONDS
-        pause, longest = WAITS
-        while True:
-            try:
-                return await self._plan_by(take)
-            except Busy:
-                if time.monotonic() + pause > until:
-                    raise
-            await asyncio.sleep(pause * random.uniform(0.7, 1.3))
-            pause = min(pause * 1.5, longest)
-
-    async def _plan_by(self, work: Callable[[], ChatPlan]) -> None:
-        """Take the plan that `work` makes. When the caller leaves meanwhile, `_end` waits for it."""
-        self._making = asyncio.ensure_future(in_thread(work))
-        self.plan = await asyncio.shield(self._making)
-        self._making = None
-
-    def _planned(self) -> ChatPlan:
-        if self.plan is None:
-            raise RuntimeError("nothing was opened")
-        return self.plan
-
     async def _settle(self) -> None:
         """Once, and to its end, whoever is cancelled meanwhile, and however often: a cancelled scope of
         MCP's cancels every wait within it."""
@@ -413,13 +337,11 @@ class Relay:
         return self._settling
 
     async def _end(self) -> Settled:
-        if self._making is not None:
-            with suppress(Exception):
-                self.plan = await self._making
-        if self.plan is None:
+        plan = await self._placing.made()
+        if plan is None:
             return Settled()
         self.outcome.text = self._finisher.content
         if self._ending is None:
-            return await settle_soon(Ended(self.plan, self.outcome))
-        record = partial(self._ending.keep, self.plan, self._last, self.outcome)
-        return await in_thread(partial(settle, self.plan, self.outcome, record))
+            return await settle_soon(Ended(plan, self.outcome))
+        record = partial(self._ending.keep, plan, self._last, self.outcome)
+        return await in_thread(partial(settle, plan, self.outcome, record))

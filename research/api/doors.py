@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from functools import partial
 from uuid import UUID
 
-from portal.api.lean import Answer, Call, KeyRoute, Reply, SwiftRoute, answer_json
 from portal.api.paging import limit_of
 from portal.api.replay import WHOLE, starting_after
+from portal.api.replies import Answer, Reply, answer_json
+from portal.api.routes import Call, KeyRoute, SwiftRoute
 from portal.api.streaming import Stream
 from portal.api.threads import run_in_database
 from portal.live.news import News

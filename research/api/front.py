@@ -11,8 +11,9 @@ from collections.abc import Callable
 from functools import partial
 
 from portal.api.auth import require_scope
-from portal.api.lean import Answer, Call, KeyRoute, Reply, SwiftRoute, answer_json
 from portal.api.paging import is_backwards, limit_of
+from portal.api.replies import Answer, Reply, answer_json
+from portal.api.routes import Call, KeyRoute, SwiftRoute
 from portal.api.threads import run_in_database
 from portal.models.keys import Scope
 from portal.services.principal import Principal

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from portal.api.lean import Answer, Call, KeyRoute, SwiftRoute, answer_json
 from portal.api.paging import limit_of
+from portal.api.replies import Answer, answer_json
+from portal.api.routes import Call, KeyRoute, SwiftRoute
 from portal.models.keys import Scope
 from portal.services.principal import Principal
 from portal.wire.errors import BadRequest, NotFound

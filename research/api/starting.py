@@ -7,7 +7,7 @@ from functools import partial
 from typing import TypeVar
 
 from portal.api.intake import LARGEST_BODY
-from portal.api.lean import Call
+from portal.api.routes import Call
 from portal.api.threads import run_in_database
 from portal.services.principal import Principal
 from portal.wire.fields import Fields, fields_of

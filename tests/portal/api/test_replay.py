@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from portal.api.lean import Call
 from portal.api.replay import WHOLE, starting_after
+from portal.api.routes import Call
 from portal.api.streaming import Message, Presence
 from portal.wire.errors import BadRequest
 

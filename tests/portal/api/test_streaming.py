@@ -9,7 +9,9 @@ from collections.abc import AsyncGenerator, Callable
 import pytest
 
 from portal.api import streaming
-from portal.api.lean import Answer, Call, Doors, Later, OpenRoute, answer_json
+from portal.api.lean import Doors
+from portal.api.replies import Answer, Later, answer_json
+from portal.api.routes import Call, OpenRoute
 from portal.api.streaming import Stream
 from portal.wire.errors import Conflict, Problem
 from tests.visit import Visit

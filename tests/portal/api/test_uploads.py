@@ -9,7 +9,9 @@ from contextlib import suppress
 import pytest
 
 from portal.api.intake import LARGEST_BODY
-from portal.api.lean import LARGE_AT_ONCE, Answer, Call, Doors, Download, KeyRoute, UploadRoute, answer_json
+from portal.api.lean import LARGE_AT_ONCE, Doors
+from portal.api.replies import Answer, Download, answer_json
+from portal.api.routes import Call, KeyRoute, UploadRoute
 from portal.api.streaming import Message
 from portal.models.keys import Scope
 from portal.services import keys, users

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from pytest_django import Settings
 
-from portal.api.lean import OpenRoute
+from portal.api.routes import OpenRoute
 from portal.doors import doors
 from portal.models.ledger import LedgerEntry
 from portal.models.users import User

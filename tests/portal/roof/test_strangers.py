@@ -17,7 +17,7 @@ from django.test import Client
 from django.urls import get_resolver
 from pytest_django import Settings
 
-from portal.api.lean import OpenRoute
+from portal.api.routes import OpenRoute
 from portal.api.tools import call_tool
 from portal.doors import doors
 from portal.mcp.toolbox import DOORS
