@@ -25,6 +25,10 @@ _BARE_NAME = TOKEN.removeprefix("__Secure-")
 """Sent under this name a session silently gets free answers (perplexity-web §1): it is renamed."""
 LONGEST_IMPORT = 64 * 1024
 _PART = re.compile(re.escape(TOKEN) + r"\.([0-9]{1,2})")
+_ANYWHERE = re.compile(
+    rf"((?:__Secure-)?{re.escape(_BARE_NAME)}(?:\.[0-9]{{1,2}})?)[\"']?\s*[=:\s]\s*[\"']?([^\s;,\"']+)"
+)
+"""The token's name and its value, or those of a part, in whatever a tool made of a cookie."""
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,256}")
 _VALUE = re.compile(r"[!#-+\--:<-\[\]-~]{1,16384}")
 _SHORTEST_TOKEN = 16
@@ -36,7 +40,8 @@ class NotASession(ValueError):
 
 
 def import_jar(text: str) -> Jar:
-    """A jar out of what an operator pastes: a bare token, a `Cookie:` line, or JSON.
+    """A jar out of what an operator pastes: a bare token, a `Cookie:` line, JSON, or text with the token
+    behind its name: rows of the developer tools, a cookies.txt, a request copied as cURL.
 
     JSON is an object of names and values, such an object under `cookies`, an exported list of
     `{name, value}`, or `{"session_token": …}`. Raises `NotASession`.
@@ -59,8 +64,8 @@ def _from_line(pasted: str) -> dict[str, str]:
     for pair in line.split(";"):
         name, equals, value = pair.partition("=")
         if equals:
-            cookies[name.strip()] = value.strip().strip('"')
-    return cookies
+            cookies[name.strip()] = value.strip().strip("\"'")
+    return cookies if token_of(_sound(cookies)) else dict(_ANYWHERE.findall(pasted))
 
 
 def _from_json(pasted: str) -> dict[str, str]:
@@ -79,20 +84,25 @@ def _from_json(pasted: str) -> dict[str, str]:
 
 
 def _checked(cookies: Mapping[str, str]) -> Jar:
-    renamed: dict[str, str] = {}
-    for name, value in cookies.items():
-        secure = f"__Secure-{name}" if name.startswith(_BARE_NAME) else name
-        if secure not in cookies or secure == name:
-            renamed[secure] = value
-    jar = {
-        name: value for name, value in renamed.items() if _NAME.fullmatch(name) and _VALUE.fullmatch(value)
-    }
+    jar = _sound(cookies)
     token = token_of(jar)
     if not token:
         raise NotASession(f"There is no cookie {TOKEN} in this.")
     if len(token) < _SHORTEST_TOKEN:
         raise NotASession("This is too short for a session token.")
     return jar
+
+
+def _sound(cookies: Mapping[str, str]) -> Jar:
+    """Those that a header can carry, the token under its full name."""
+    renamed: dict[str, str] = {}
+    for name, value in cookies.items():
+        secure = f"__Secure-{name}" if name.startswith(_BARE_NAME) else name
+        if secure not in cookies or secure == name:
+            renamed[secure] = value
+    return {
+        name: value for name, value in renamed.items() if _NAME.fullmatch(name) and _VALUE.fullmatch(value)
+    }
 
 
 def token_of(jar: Jar) -> str:

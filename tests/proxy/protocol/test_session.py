@@ -50,6 +50,25 @@ IMPORTS: dict[str, tuple[str, dict[str, str]]] = {
         '{"next-auth.session-token.0": "hello-part-one", "next-auth.session-token.1": "world"}',
         {f"{TOKEN}.0": "hello-part-one", f"{TOKEN}.1": "world"},
     ),
+    "a row of Chrome's developer tools": (
+        f"{TOKEN}\t{SECRET}\t.perplexity.ai\t/\t2026-12-30T00:00:00.000Z\t1042\t✓\t✓\tLax\t\t\tMedium",
+        {TOKEN: SECRET},
+    ),
+    "two rows of parts": (
+        f"{TOKEN}.0\thello-part-one\t.perplexity.ai\t/\n{TOKEN}.1\tworld\t.perplexity.ai\t/",
+        {f"{TOKEN}.0": "hello-part-one", f"{TOKEN}.1": "world"},
+    ),
+    "a row of Firefox's storage": (f'{TOKEN}:"{SECRET}"', {TOKEN: SECRET}),
+    "a cookies.txt": (
+        "# Netscape HTTP Cookie File\n.perplexity.ai\tTRUE\t/\tTRUE\t1893456000\tcf_clearance\tc=1; x\n"
+        f"#HttpOnly_.perplexity.ai\tTRUE\t/\tTRUE\t1893456000\t{TOKEN}\t{SECRET}\n",
+        {TOKEN: SECRET},
+    ),
+    "a request copied as cURL": (
+        f"curl 'https://www.perplexity.ai/' \\\n  -b 'a=b; {TOKEN}={SECRET}' \\\n  --compressed",
+        {TOKEN: SECRET},
+    ),
+    "the end of a request copied as cURL": (f"-b 'a=b; {TOKEN}={SECRET}'", {TOKEN: SECRET}),
     "values that no header can carry": (
         json.dumps({TOKEN: SECRET, "a b": "x", "c": "x;y", "d": "x\r\ny"}),
         {TOKEN: SECRET},
@@ -69,6 +88,8 @@ NONE_IN_IT = [
     "two words are no token at all",
     "line\nbreaks are no token either",
     "a=b; c=d",
+    f"the value of {TOKEN} goes here",
+    f"{TOKEN}.1\tonly-the-second-part\t.perplexity.ai",
     "{}",
     "[]",
     "[1, 2]",
