@@ -61,6 +61,13 @@ class AccountForm(forms.ModelForm):  # type: ignore[type-arg]  # generic only in
         model = WebAccount
         fields = SETTINGS
 
+    def clean_parallel_limit(self) -> int:
+        if limit := int(self.cleaned_data["parallel_limit"]):
+            return limit
+        raise forms.ValidationError(
+            "At least 1: one that is to take no new work is drained, or switched off."
+        )
+
     def clean_cookie(self) -> None:
         """Nothing of it stays in the form."""
         if isinstance(self.shown, Invalid):

@@ -69,6 +69,13 @@ def test_it_adds_no_account_without_a_session(site: Site, cookie: str, said: str
     assert not cookie or cookie not in page
 
 
+def test_it_says_in_words_that_an_account_takes_some_work(site: Site) -> None:
+    page = site.add(WebAccount, **new(parallel_limit="0")).content.decode()
+
+    assert "At least 1" in page
+    assert "web_account_takes_some_work" not in page
+
+
 def test_the_form_says_in_four_steps_how_a_cookie_is_copied(site: Site) -> None:
     mine = account()
     for page in (site.look(WebAccount, "add"), site.look(WebAccount, "change", mine.pk)):
