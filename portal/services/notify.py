@@ -66,6 +66,7 @@ async def _send(notice: Notice) -> bool:
         priority="high" if notice.is_urgent else "default",
         xtags=",".join(notice.tags),
         click=notice.link or None,
+        actions=f"view, Open, {notice.link}" if notice.link else None,
         include_image=False,
     )
     sender = Apprise()

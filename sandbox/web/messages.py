@@ -61,6 +61,13 @@ def _actions(given: Any) -> list[dict[str, str]]:
     return found
 
 
+def _in_headers(visit: Visit) -> dict[str, str | None]:
+    """Each under its own name or with X- before it, as ntfy takes them; also beside a JSON document."""
+    headers = visit.request.headers
+    names = ("title", "priority", "tags", "actions", "click")
+    return {name: headers.get(f"x-{name}") or headers.get(name) for name in names}
+
+
 class MessageDoor:
     """Both forms of publishing: the body with headers, and one JSON document."""
 
@@ -68,16 +75,15 @@ class MessageDoor:
         self._backend = backend
 
     async def publish(self, visit: Visit) -> Response:
-        headers = visit.request.headers
-        given = {name: headers.get(name) for name in ("title", "priority", "tags", "actions", "click")}
-        given["message"] = visit.body.decode(errors="replace")
+        given = {**_in_headers(visit), "message": visit.body.decode(errors="replace")}
         return self._keep(visit.request.path_params["topic"], given)
 
     async def publish_json(self, visit: Visit) -> Response:
         given = visit.json()
         if not isinstance(given, dict):
             raise _error(40024, 400, "invalid request: request body must be message in JSON")
-        return self._keep(str(given.get("topic", "")), given)
+        said = {name: value for name, value in given.items() if value}
+        return self._keep(str(given.get("topic", "")), {**_in_headers(visit), **said})
 
     def _keep(self, topic: str, given: dict[str, Any]) -> Response:
         if not _TOPIC.fullmatch(topic):

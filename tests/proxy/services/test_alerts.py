@@ -41,6 +41,9 @@ def test_it_tells_of_an_expired_session(sandbox: SandboxServer) -> None:
     assert message["title"] == "A Perplexity session has expired"
     assert "tester" in message["message"]
     assert "/admin/proxy/webaccount/" in message["message"]
+    assert (message["priority"], sorted(message["tags"])) == (4, ["key", "warning"])
+    assert message["click"].endswith("/admin/proxy/webaccount/")
+    assert [(one["action"], one["url"]) for one in message["actions"]] == [("view", message["click"])]
     assert "sandbox-expired" not in str(message)
     mine.refresh_from_db()
     assert mine.alerted_at is not None
