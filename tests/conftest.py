@@ -22,7 +22,7 @@ from hypothesis import settings as hypothesis
 from pytest_django import DjangoDbBlocker
 from xdist.remote import Producer
 
-from tests import environment
+from tests import environment, warm_start
 from tests.browser import BrowserError, find_chromium, find_node
 
 environment.clean_environment()
@@ -49,6 +49,7 @@ left_out: list[str] = []
 
 def pytest_configure(config: pytest.Config) -> None:
     hypothesis_profile(is_quick=config.getoption("--quick"))
+    warm_start.forks.allow(environment.servers)
     if environment.ENGINE == "sqlite":
         # A test database need not outlive the machine.
         connection.settings_dict["OPTIONS"]["init_command"] += "; PRAGMA synchronous=OFF"

@@ -9,6 +9,9 @@ environment the test gives it.
     RunningServer(tmp_path, mode="cluster", database_url=…, redis_url=…)               # supervised
     RunningServer(tmp_path, mode="cluster", role="worker", database_url=…, redis_url=…)  # one role
 
+In a test run it is a fork of a process that has loaded the portal already (tests/warm_start.py); `command`
+starts one from its very command line.
+
 `url` is the portal's, `sandbox_url` the sandbox's; `email`, `password` and `api_key` are what the
 first start showed. Everything that a process wrote, on both streams, stands in `output()`. The
 server ends when the test process does, in whatever way. The sandbox is a part of the server in
@@ -23,12 +26,12 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
+from tests import warm_start
 from tests.migrated import copy_file
 from tests.services import free_port
 
@@ -80,7 +83,7 @@ class RunningServer:
             **({"REDIS_URL": redis_url} if redis_url else {}),
             **environment,
         }
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: warm_start.Process | None = None
         self.log = folder / f"{role}-{self.port}.log"
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -124,16 +127,11 @@ class RunningServer:
         database = Path(self.environment["DATA_DIR"]) / "sonde.sqlite3"
         if self.migrated and not database.exists():
             copy_file(database)
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                self.command or self._up(),
-                cwd=ROOT,
-                env={**self.environment, **more},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        with self.log.open("ab") as log, Path(os.devnull).open("rb") as nothing:
+            begin = warm_start.start_cold if self.command else warm_start.start
+            command = self.command or self._up()
+            environment = {**self.environment, **more}
+            self.process = begin(command, environment, stdin=nothing, stdout=log, stderr=log)
         return before
 
     def wait(self, seconds: float = STOP_SECONDS) -> int:
@@ -167,15 +165,8 @@ class RunningServer:
 
     def manage(self, *arguments: str, **options: str) -> subprocess.CompletedProcess[str]:
         """Run another command on the same folder and environment, to its end."""
-        return subprocess.run(
-            [sys.executable, "manage.py", *arguments],
-            cwd=ROOT,
-            env={**self.environment, **options},
-            capture_output=True,
-            text=True,
-            timeout=START_SECONDS,
-            check=False,
-        )
+        environment = {**self.environment, **options}
+        return warm_start.run(["manage.py", *arguments], environment, timeout=START_SECONDS)
 
     def close(self) -> None:
         if self.process is not None:
@@ -196,7 +187,7 @@ class RunningServer:
         self.close()
 
     def _up(self) -> list[str]:
-        return [sys.executable, "manage.py", "up", "--role", self.role, "--parent", str(os.getpid())]
+        return ["manage.py", "up", "--role", self.role, "--parent", str(warm_start.parent())]
 
     def _wait_until_ready(self, before: int) -> None:
         assert self.process is not None

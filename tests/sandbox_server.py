@@ -13,17 +13,18 @@ import json
 import os
 import socket
 import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import IO, Any, Self
 from urllib.request import ProxyHandler, Request, build_opener
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests import warm_start
+
 _OPENER = build_opener(ProxyHandler({}))
 _START_SECONDS = 20.0
+_STDERR = 2
 
 
 def free_port() -> int:
@@ -105,7 +106,9 @@ class SandboxServer:
         self.chat_seconds = chat_seconds
         self.mode = mode
         self.port = port or free_port()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: warm_start.Process | None = None
+        self._held: IO[bytes] | None = None
+        """What the sandbox reads: it ends when that is closed, which it is when this process ends."""
 
     @property
     def url(self) -> str:
@@ -121,7 +124,7 @@ class SandboxServer:
         self.stop()
 
     def _command(self) -> list[str]:
-        command = [sys.executable, "-m", "sandbox", "--follow", "--database", str(self.database)]
+        command = ["-m", "sandbox", "--follow", "--database", str(self.database)]
         command += ["--port", str(self.port)]
         if self.seconds is not None:
             command += ["--seconds", str(self.seconds)]
@@ -132,15 +135,12 @@ class SandboxServer:
     def start(self) -> None:
         """Starts the process and waits until it answers; raises RuntimeError when it dies or stays silent."""
         assert self._process is None, "the sandbox is already running"
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        self._process = subprocess.Popen(
-            self._command(),
-            cwd=ROOT,
-            env=environment,
-            stdin=subprocess.PIPE,  # closes with this process, and the sandbox ends too
-            stdout=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        read, held = os.pipe()
+        self._held = os.fdopen(held, "wb")
+        with os.fdopen(read, "rb") as stdin, Path(os.devnull).open("wb") as nothing:
+            self._process = warm_start.start(
+                self._command(), os.environ, stdin=stdin, stdout=nothing, stderr=_STDERR
+            )
         until = time.monotonic() + _START_SECONDS
         while time.monotonic() < until:
             if self._process.poll() is not None:
@@ -176,11 +176,11 @@ class SandboxServer:
         self._process.kill()
         self._bury(self._process)
 
-    def _bury(self, process: subprocess.Popen[bytes]) -> None:
+    def _bury(self, process: warm_start.Process) -> None:
         process.wait()
-        if process.stdin is not None:
-            process.stdin.close()
-        self._process = None
+        if self._held is not None:
+            self._held.close()
+        self._process = self._held = None
 
     def control(self, path: str, body: dict[str, Any] | None = None) -> Any:
         """One call through the control door; a body makes it a POST."""

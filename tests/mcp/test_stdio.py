@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests import warm_start
 from tests.mcp.clients import Keys, call
 from tests.running_server import ROOT, RunningServer
 from tests.sandbox_server import SandboxServer
@@ -64,12 +65,14 @@ class Pipe:
     def talk(self, *messages: dict[str, Any] | str) -> tuple[dict[object, dict[str, Any]], str]:
         """Answers by id, and what it said on standard error, when the input has ended with its last line."""
         lines = [message if isinstance(message, str) else json.dumps(message) for message in messages]
-        process = self.start()
-        out, err = process.communicate("\n".join(lines) + "\n", timeout=PATIENCE)
-        assert process.returncode == 0, err
-        answers = [json.loads(line) for line in out.splitlines()]
+        done = self.run("\n".join(lines) + "\n")
+        assert done.returncode == 0, done.stderr
+        answers = [json.loads(line) for line in done.stdout.splitlines()]
         assert all(answer["jsonrpc"] == "2.0" for answer in answers)
-        return {answer["id"]: answer for answer in answers}, err
+        return {answer["id"]: answer for answer in answers}, done.stderr
+
+    def run(self, said: str) -> subprocess.CompletedProcess[str]:
+        return warm_start.run(["manage.py", "mcp_stdio"], self.environment, timeout=PATIENCE, input=said)
 
 
 @pytest.fixture
@@ -209,10 +212,9 @@ def test_it_relays_to_a_portal_and_says_when_there_is_none(
 
 
 def test_it_needs_a_key_to_relay(tmp_path: Path) -> None:
-    process = Pipe(tmp_path, {"SONDE_URL": "http://127.0.0.1:9"}).start()
-    out, err = process.communicate("", timeout=PATIENCE)
-    assert (process.returncode, out) == (1, "")
-    assert err.startswith("sonde: SONDE_API_KEY")
+    done = Pipe(tmp_path, {"SONDE_URL": "http://127.0.0.1:9"}).run("")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("sonde: SONDE_API_KEY")
 
 
 def test_it_brings_a_worker_for_a_portal_that_is_not_running(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -11,7 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.running_server import ROOT, RunningServer
+from tests import warm_start
+from tests.running_server import RunningServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.embedded]
 RESTLESS = "sandbox-max-rotating-restless-evelyn"
@@ -61,15 +60,7 @@ def test_chat_works_at_once_and_the_session_is_looked_after(tmp_path: Path) -> N
 
 def test_a_token_that_is_rotated_by_every_answer_survives_kills(tmp_path: Path) -> None:
     with RunningServer(tmp_path / "portal") as server:
-        put = subprocess.run(
-            [sys.executable, "manage.py", "set_cookie"],
-            cwd=ROOT,
-            env=server.environment,
-            input=RESTLESS,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        put = warm_start.run(["manage.py", "set_cookie"], server.environment, timeout=60, input=RESTLESS)
         assert "is signed in" in put.stdout, put.stderr
         for _ in range(3):
             begin_and_kill(server)

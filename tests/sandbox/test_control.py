@@ -14,7 +14,8 @@ import pytest
 
 from sandbox.app import build_app
 from tests.sandbox.visitor import HEADERS, Clock, Visitor, sonar_body
-from tests.sandbox_server import ROOT, SandboxServer
+from tests.sandbox_server import SandboxServer
+from tests.warm_start import ROOT
 
 QUESTION = "How do tides work?"
 AGENT = {"input": QUESTION, "preset": "low", "background": True}
@@ -50,7 +51,7 @@ def test_it_refuses_to_start_twice_on_one_port(server: SandboxServer, tmp_path: 
 
 STARTER = """
 import pathlib, sys, time
-from tests.sandbox_server import ROOT, SandboxServer
+from tests.sandbox_server import SandboxServer
 server = SandboxServer(pathlib.Path(sys.argv[1]))
 server.start()
 print(server.port, flush=True)

@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.environment import ROOT
+from tests import warm_start
 
 pytestmark = pytest.mark.slow
 
 
 def refused(folder: Path, *arguments: str, **environment: str) -> str:
     """What the command said on standard error, and nothing on standard output, with exit code 1."""
-    done = subprocess.run(
-        [sys.executable, "manage.py", *arguments],
-        cwd=ROOT,
-        env={"PATH": os.defpath, "SONDE_ENV_FILE": "", "DATA_DIR": str(folder), **environment},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    own = {"PATH": os.defpath, "SONDE_ENV_FILE": "", "DATA_DIR": str(folder), **environment}
+    done = warm_start.run(["manage.py", *arguments], own, timeout=60)
     assert (done.returncode, done.stdout) == (1, "")
     return done.stderr
 
