@@ -61,32 +61,85 @@ class Watch:
 
     patience: Patience
     _started: float = field(default_factory=time.monotonic)
+    _since: float | None = None
+    """When the wait began that is under way."""
     _quiet: float = 0.0
-    _spoke: bool = False
+    spoke: bool = False
+    """Whether an event came."""
 
     @property
     def left(self) -> float:
         """Seconds that the upstream has until it must have said something."""
-        allowed = self.patience.silence if self._spoke else self.patience.first
-        whole = self.patience.total - (time.monotonic() - self._started)
-        return max(0.0, min(allowed - self._quiet, whole))
+        now = time.monotonic()
+        allowed = self.patience.silence if self.spoke else self.patience.first
+        quiet = self._quiet + (0.0 if self._since is None else now - self._since)
+        return max(0.0, min(allowed - quiet, self.patience.total - (now - self._started)))
 
-    def waited(self, seconds: float, *, for_event: bool) -> None:
-        self._quiet = 0.0 if for_event else self._quiet + seconds
-        self._spoke = self._spoke or for_event
+    def wait(self) -> None:
+        self._since = time.monotonic()
+
+    def heard(self, *, event: bool) -> None:
+        if event:
+            self._quiet = 0.0
+            self.spoke = True
+        elif self._since is not None:
+            self._quiet += time.monotonic() - self._since
+        self._since = None
+
+
+class _Alarm:
+    """Ends a wait when the upstream has had its time.
+
+    One timer serves many waits. It looks when the time could be over, which each event only puts off; the
+    first one alone may bring it nearer, and sets it anew.
+    """
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._wait: asyncio.Timeout | None = None
+
+    def set(self, wait: asyncio.Timeout) -> None:
+        self._wait = wait
+        self._watch.wait()
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._watch.left, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        if self._wait is None:
+            return  # nobody waits: the next wait sets it
+        if left := self._watch.left:
+            self._timer = self._loop.call_later(left, self._look)
+        else:
+            self._wait.reschedule(self._loop.time())
+
+    def heard(self, *, event: bool) -> None:
+        if event and not self._watch.spoke:
+            self.stop()
+        self._wait = None
+        self._watch.heard(event=event)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 async def watched(chunks: AsyncGenerator[bytes, None], watch: Watch) -> AsyncGenerator[bytes, None]:
     """The chunks as they come. Raises `OutOfPatience`."""
-    pulse = Pulse()
-    while True:
-        before = time.monotonic()
-        try:
-            async with asyncio.timeout(watch.left):
+    pulse, alarm = Pulse(), _Alarm(watch)
+    try:
+        while True:
+            async with asyncio.timeout(None) as wait:
+                alarm.set(wait)
                 chunk = await anext(chunks, None)
-        except TimeoutError:
-            raise OutOfPatience from None
-        if chunk is None:
-            return
-        watch.waited(time.monotonic() - before, for_event=pulse.is_event(chunk))
-        yield chunk
+            if chunk is None:
+                return
+            alarm.heard(event=pulse.is_event(chunk))
+            yield chunk
+    except TimeoutError:
+        raise OutOfPatience from None
+    finally:
+        alarm.stop()

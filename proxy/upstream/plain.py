@@ -41,7 +41,7 @@ class PlainReply:
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         try:
-            async for chunk in self._response.content.iter_any():
+            while chunk := await self._response.content.readany():
                 yield chunk
         except StreamError as error:
             raise Lost(type(error).__name__) from None

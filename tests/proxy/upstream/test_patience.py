@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from collections.abc import AsyncGenerator
+from contextlib import suppress
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,6 +19,25 @@ from proxy.upstream.patience import OutOfPatience, Patience, Pulse, Watch, patie
 
 STREAM = b": one\r\n\r\n: two\n\nevent: message\r\ndata: {}\r\n\r\n: three\r\n"
 FIRST_EVENT = STREAM.index(b"event")
+
+
+class Clock:
+    """Time that passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def __iadd__(self, seconds: float) -> Clock:
+        self.now += seconds
+        return self
+
+    def wait(self, watch: Watch, seconds: float, *, event: bool) -> None:
+        watch.wait()
+        self.now += seconds
+        watch.heard(event=event)
 
 
 @given(st.lists(st.integers(0, len(STREAM)), max_size=8))
@@ -48,15 +70,21 @@ def test_it_takes_no_heartbeat_for_an_event(pieces: list[bytes], is_event: bool)
     assert (True in beats) is is_event
 
 
-def test_it_counts_only_the_time_that_the_upstream_was_waited_for() -> None:
+def test_it_counts_only_the_time_that_the_upstream_was_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = Clock()
+    monkeypatch.setattr(time, "monotonic", now)
     watch = Watch(Patience(first=5, silence=2, total=100))
 
-    watch.waited(3, for_event=False)
-    assert watch.left == pytest.approx(2, abs=0.1)
-    watch.waited(1, for_event=True)
-    assert watch.left == pytest.approx(2, abs=0.1)
-    watch.waited(1.5, for_event=False)
-    assert watch.left == pytest.approx(0.5, abs=0.1)
+    now.wait(watch, 3, event=False)
+    now += 60  # whoever reads takes his time
+    assert watch.left == 2
+    now.wait(watch, 1, event=True)
+    assert watch.left == 2
+    now.wait(watch, 1.5, event=False)
+    assert watch.left == 0.5
+    watch.wait()
+    now += 0.25
+    assert watch.left == 0.25
 
 
 def test_it_gives_nothing_once_the_whole_is_over() -> None:
@@ -72,6 +100,71 @@ async def test_it_gives_no_more_than_the_whole_allows() -> None:
     with pytest.raises(OutOfPatience):
         async for _ in watched(chatty(), Watch(Patience(first=1, silence=1, total=0.1))):
             pass
+
+
+async def test_it_is_silent_once_it_has_spoken_for_as_long_as_silence_may_last() -> None:
+    """However long the first word may take."""
+
+    async def one_word() -> AsyncGenerator[bytes, None]:
+        yield b"data: x\n\n"
+        await asyncio.sleep(60)
+
+    began, chunks = time.monotonic(), watched(one_word(), Watch(Patience(first=30, silence=0.1, total=60)))
+    await anext(chunks)
+
+    with pytest.raises(OutOfPatience):
+        await anext(chunks)
+    assert 0.1 <= time.monotonic() - began < 10
+
+
+async def test_it_lets_events_put_the_end_off() -> None:
+    async def slow() -> AsyncGenerator[bytes, None]:
+        for _ in range(8):
+            await asyncio.sleep(0.05)
+            yield b"data: x\n\n"
+        for _ in range(60):
+            await asyncio.sleep(0.05)
+            yield b": heartbeat\n\n"
+
+    came: list[bytes] = []
+    with suppress(OutOfPatience):
+        async for chunk in watched(slow(), Watch(Patience(first=1, silence=0.3, total=60))):
+            came.append(chunk)
+
+    assert came.count(b"data: x\n\n") == 8
+    assert 0 < came.count(b": heartbeat\n\n") < 60
+
+
+async def test_it_does_not_count_how_long_its_reader_takes() -> None:
+    async def prompt() -> AsyncGenerator[bytes, None]:
+        for _ in range(4):
+            yield b"data: x\n\n"
+
+    count = 0
+    async for _ in watched(prompt(), Watch(Patience(first=0.1, silence=0.1, total=60))):
+        await asyncio.sleep(0.15)
+        count += 1
+    assert count == 4
+
+
+async def test_it_sets_no_timer_for_each_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def many() -> AsyncGenerator[bytes, None]:
+        for _ in range(100):
+            await asyncio.sleep(0)
+            yield b"data: x\n\n"
+
+    loop, count = asyncio.get_running_loop(), 0
+    before = loop.call_at
+
+    def call_at(*given: Any, **named: Any) -> asyncio.TimerHandle:
+        nonlocal count
+        count += 1
+        return before(*given, **named)
+
+    monkeypatch.setattr(loop, "call_at", call_at)
+    async for _ in watched(many(), Watch(Patience(first=5, silence=5, total=60))):
+        pass
+    assert count == 2  # the first event sets it anew
 
 
 def test_it_has_more_patience_with_research(settings: Settings) -> None:
