@@ -17,7 +17,7 @@ from django.utils import timezone
 from portal.models.fields import units
 from portal.models.ledger import CreditAccount, LedgerEntry
 from portal.services import ledger
-from portal.services.rows import Insert, Plain, Select, Update, for_update, insert_values, marks, run, update
+from portal.services.rows import Insert, Plain, Select, Update, among, for_update, insert_values, run, update
 from portal.wire.clock import month_start
 
 Kind = LedgerEntry.Kind
@@ -71,12 +71,16 @@ class Drawn(NamedTuple):
 def reads(users: Collection[int], subjects: Collection[str]) -> tuple[Select, Plain]:
     """What `Books` are made of: the accounts, locked in the order of their ids, then what was written of
     `subjects`, which nobody can change any more."""
-    drawn = f"SELECT account_id FROM portal_ledgerentry WHERE subject IN ({marks(subjects)})"
-    which = f"WHERE user_id IN ({marks(users)}) OR id IN ({drawn}) ORDER BY id{for_update()}"
-    accounts = Select(CreditAccount, which, [*users, *subjects])
+    mine, owners = among("user_id", users)
+    about, named = among("subject", subjects)
+    # Each half by an index of its own; an OR would look at every account.
+    either = (
+        f"SELECT id FROM portal_creditaccount WHERE {mine}"
+        f" UNION SELECT account_id FROM portal_ledgerentry WHERE {about}"
+    )
+    accounts = Select(CreditAccount, f"WHERE id IN ({either}) ORDER BY id{for_update()}", [*owners, *named])
     columns = ", ".join(Drawn._fields)
-    entries = f"SELECT {columns} FROM portal_ledgerentry WHERE subject IN ({marks(subjects)})"
-    return accounts, Plain(entries, [*subjects])
+    return accounts, Plain(f"SELECT {columns} FROM portal_ledgerentry WHERE {about}", named)
 
 
 class Books:
@@ -96,8 +100,8 @@ class Books:
         for ending in odd:
             ledger.close(ending.subject, ending.settled)
         if odd:
-            which = f"WHERE id IN ({marks(self._accounts)}) ORDER BY id"
-            self._take(run(Select(CreditAccount, which, [*self._accounts]))[0])
+            which, keys = among("id", self._accounts)
+            self._take(run(Select(CreditAccount, f"WHERE {which} ORDER BY id", keys))[0])
         for ending, drawn in pairs:
             if drawn is not None and _is_plain(ending, drawn):
                 self._close(ending, drawn)

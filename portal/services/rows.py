@@ -29,6 +29,9 @@ from django.db.models import (
     UUIDField,
 )
 
+from portal.services import trips
+from portal.services.trips import Asked
+
 AS_THEY_ARE = (CharField, TextField, BooleanField)
 """Fields that store the values that we put into them; others are asked."""
 ON_POSTGRESQL_TOO = (IntegerField, DateTimeField, UUIDField)
@@ -39,34 +42,41 @@ Row = TypeVar("Row", bound=Model)
 class Statement(Protocol):
     """One statement, and what is read of its answer."""
 
-    def parts(self) -> list[tuple[str, Sequence[Any]]]:
-        """SQL and parameters: one pair on PostgreSQL, one or more on SQLite."""
+    def parts(self) -> list[Asked]:
+        """SQL and values: one on PostgreSQL, one or more on SQLite."""
 
     def read(self, rows: Sequence[Sequence[Any]], counts: Sequence[int]) -> Any:
-        """The result, of what came back and how many rows each part changed."""
+        """The result, of what came back and, on SQLite, how many rows each part changed."""
 
 
 def run(*statements: Statement | None) -> list[Any]:
     """Run them in order and give the result of each; in one trip where that can be. None is left out,
     and its result is None."""
+    return _run(statements)
+
+
+def begin(*statements: Statement | None) -> list[Any]:
+    """`run`, as the first thing in a transaction, whose BEGIN goes along where that can be."""
+    return _run(statements, begins=connection.vendor == "postgresql" and trips.may_begin())
+
+
+def end(*statements: Statement | None) -> list[Any]:
+    """`run`, as the last thing in a transaction, whose COMMIT goes along where that can be. Nothing that
+    may fail is done after it: the end of the block finds all of it over."""
+    return _run(statements, ends=connection.vendor == "postgresql" and trips.may_end())
+
+
+def _run(statements: Sequence[Statement | None], *, begins: bool = False, ends: bool = False) -> list[Any]:
     wanted = [statement for statement in statements if statement is not None]
-    if not wanted:
+    if not wanted and not ends:
         return [None] * len(statements)
-    results = iter(_together(wanted) if connection.vendor == "postgresql" else _in_turn(wanted))
+    if connection.vendor == "postgresql":
+        answers = trips.send([statement.parts()[0] for statement in wanted], begins=begins, ends=ends)
+        found = [statement.read(rows, ()) for statement, rows in zip(wanted, answers, strict=True)]
+    else:
+        found = _in_turn(wanted)
+    results = iter(found)
     return [None if statement is None else next(results) for statement in statements]
-
-
-def _together(statements: Sequence[Statement]) -> list[Any]:
-    results = []
-    with connection.cursor() as cursor:
-        pairs = [statement.parts()[0] for statement in statements]
-        # Each is filled in by itself: the driver remembers how it takes one apart.
-        cursor.execute(";\n".join(cursor.mogrify(sql, values) for sql, values in pairs))
-        for statement in statements:
-            rows = [] if isinstance(statement, Insert) else cursor.fetchall()
-            results.append(statement.read(rows, [cursor.rowcount]))
-            cursor.nextset()
-    return results
 
 
 def _in_turn(statements: Sequence[Statement]) -> list[Any]:
@@ -77,10 +87,10 @@ def _in_turn(statements: Sequence[Statement]) -> list[Any]:
             counts = []
             parts = statement.parts()
             if isinstance(statement, Insert):
-                cursor.executemany(parts[0][0], [values for _, values in parts])
+                cursor.executemany(parts[0].sql, [part.values for part in parts])
                 parts = []
-            for sql, values in parts:
-                cursor.execute(sql, values)
+            for part in parts:
+                cursor.execute(part.sql, part.values)
                 rows += cursor.fetchall() if cursor.description else []
                 counts.append(cursor.rowcount)
             results.append(statement.read(rows, counts))
@@ -95,8 +105,8 @@ class Select:
     tail: str
     values: Sequence[Any] = ()
 
-    def parts(self) -> list[tuple[str, Sequence[Any]]]:
-        return [(f"{_select(self.model)} {self.tail}", self.values)]
+    def parts(self) -> list[Asked]:
+        return [Asked(f"{_select(self.model)} {self.tail}", self.values)]
 
     def read(self, rows: Sequence[Sequence[Any]], counts: Sequence[int]) -> list[Any]:
         return [_loaded(self.model, row) for row in rows]
@@ -108,9 +118,11 @@ class Plain:
 
     sql: str
     values: Sequence[Any] = ()
+    varies: bool = False
+    """Whether its text is another one each time."""
 
-    def parts(self) -> list[tuple[str, Sequence[Any]]]:
-        return [(self.sql, self.values)]
+    def parts(self) -> list[Asked]:
+        return [Asked(self.sql, self.values, self.varies)]
 
     def read(self, rows: Sequence[Sequence[Any]], counts: Sequence[int]) -> list[Any]:
         return list(rows)
@@ -128,12 +140,12 @@ class Insert:
     rows: Sequence[Sequence[Any]]
     replaces: tuple[str, ...] = ()
 
-    def parts(self) -> list[tuple[str, Sequence[Any]]]:
+    def parts(self) -> list[Asked]:
         fields, sql = _fields(self.model), _insert(self.model, self.replaces)
         rows = _written(fields, self.rows)
         if connection.vendor == "postgresql":
-            return [(sql, [_as_json(fields, rows)])]
-        return [(sql, row) for row in rows]
+            return [Asked(sql, [_as_json(fields, rows)])]
+        return [Asked(sql, row) for row in rows]
 
     def read(self, rows: Sequence[Sequence[Any]], counts: Sequence[int]) -> None:
         return None
@@ -148,15 +160,15 @@ class Update:
     changes: Mapping[Any, Mapping[str, Any]]
     where: Mapping[str, Any] = field(default_factory=dict)
 
-    def parts(self) -> list[tuple[str, Sequence[Any]]]:
+    def parts(self) -> list[Asked]:
         names = tuple(next(iter(self.changes.values())))
         fields = [_field(self.model, name) for name in ("pk", *names)]
         tests = [_stored(_field(self.model, name), value) for name, value in self.where.items()]
         sql = _update(self.model, names, tuple(self.where))
         rows = _written(fields, [(key, *change.values()) for key, change in self.changes.items()])
         if connection.vendor == "postgresql":
-            return [(sql, [_as_json(fields, rows), *tests])]
-        return [(sql, [*row[1:], row[0], *tests]) for row in rows]
+            return [Asked(sql, [_as_json(fields, rows), *tests])]
+        return [Asked(sql, [*row[1:], row[0], *tests]) for row in rows]
 
     def read(self, rows: Sequence[Sequence[Any]], counts: Sequence[int]) -> set[Any]:
         if connection.vendor == "postgresql":
@@ -188,6 +200,14 @@ def insert_values(
 def update(model: type[Model], changes: Mapping[Any, Mapping[str, Any]], **where: Any) -> Update | None:
     """Nothing to run for no changes."""
     return Update(model, changes, where) if changes else None
+
+
+def among(column: str, values: Collection[object]) -> tuple[str, list[Any]]:
+    """That `column` is one of `values`, and what is to be given for that: on PostgreSQL the text is the
+    same for any number of them."""
+    if connection.vendor == "postgresql":
+        return f"{column} = ANY(%s)", [[*values]]
+    return f"{column} IN ({marks(values)})", [*values]
 
 
 def marks(values: Collection[object]) -> str:

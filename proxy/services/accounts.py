@@ -24,7 +24,7 @@ from django.utils import timezone
 from portal.services import sealing, upstreams
 from portal.services.errors import Invalid
 from portal.services.queue import ring_after_commit
-from portal.services.rows import Plain, Select, for_update, marks
+from portal.services.rows import Plain, Select, among, for_update
 from portal.services.transactions import joined
 from portal.wire.errors import Problem, Unavailable
 from proxy.models.accounts import WebAccount
@@ -242,8 +242,9 @@ def is_of_pool(account: WebAccount) -> bool:
 
 def lock_pool(also: Collection[int] = ()) -> Select:
     """Every account of the pool, and `also` these, locked in the order of their ids."""
-    which = f"WHERE sandbox = %s OR id IN ({marks(also)}) ORDER BY id{for_update()}"
-    return Select(WebAccount, which, [upstreams.uses_sandbox(), *also])
+    named, keys = among("id", also)
+    which = f"WHERE sandbox = %s OR {named} ORDER BY id{for_update()}"
+    return Select(WebAccount, which, [upstreams.uses_sandbox(), *keys])
 
 
 def loads() -> Plain:

@@ -13,7 +13,7 @@ from django.db.models import Max
 
 from portal.services import audit
 from portal.services.principal import Principal
-from portal.services.rows import Select, marks
+from portal.services.rows import Select, among
 from proxy.models.accounts import WebAccount
 from proxy.models.catalog import ChatModel
 from proxy.protocol import model_table
@@ -48,7 +48,8 @@ class Offer:
 
 
 def those_named(names: Collection[str]) -> Select:
-    return Select(ChatModel, f"WHERE id IN ({marks(names)})", [*names])
+    which, given = among("id", names)
+    return Select(ChatModel, f"WHERE {which}", given)
 
 
 def offer_of(rows: Iterable[ChatModel], accounts: Iterable[WebAccount]) -> Offer:

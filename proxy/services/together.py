@@ -23,7 +23,8 @@ from portal.models.audit import AuditEntry
 from portal.services import audit, ledger_many
 from portal.services.groups import Groups
 from portal.services.principal import Principal
-from portal.services.rows import Statement, insert_values, run, update
+from portal.services.rows import Statement, begin, end, insert_values, update
+from portal.services.trips import plainly_if_need_be
 from portal.wire.errors import Problem, unavailable
 from proxy.models.accounts import WebAccount
 from proxy.models.chats import ChatTurn
@@ -120,15 +121,19 @@ def do_round(works: Sequence[Work]) -> list[Result | BaseException]:
     """What becomes of each, in order."""
     asked_at = glance.moment()
     try:
-        with transaction.atomic():
-            this = _Round(works)
-            done = this.run()
+        this, done = plainly_if_need_be(partial(_attempt, works))
     except Exception as error:  # whoever caused it meets it again, alone
         log.info("%s chats are done one by one: %s", len(works), type(error).__name__)
         done = {}
     else:
         this.tell(asked_at)
     return [done.get(place, LEFT) for place in range(len(works))]
+
+
+@transaction.atomic
+def _attempt(works: Sequence[Work]) -> tuple[_Round, dict[int, Result | BaseException]]:
+    this = _Round(works)
+    return this, this.run()
 
 
 class _Round:
@@ -150,7 +155,7 @@ class _Round:
         names = {work.model for work in self._openings.values()} | {
             plan.question.request.model for plan in ending
         }
-        accounts, closed, models, busy, credits, entries = run(
+        accounts, closed, models, busy, credits, entries = begin(
             lock_pool({plan.session.account_id for plan in ending}),
             update(
                 ChatTurn,
@@ -171,14 +176,15 @@ class _Round:
         books = ledger_many.Books(credits, entries)
         threads = self._end(closed or set(), books)
         plans = self._choose(self._prepare())
-        run(
+        opening = self._open(plans, books)
+        self._purses = books.left()
+        end(
             update(
                 WebAccount, {one.pk: {name: getattr(one, name) for name in SUCCESS} for one in self._touched}
             ),
-            *self._open(plans, books),
+            *opening,
             continuity.keeping(threads),
         )
-        self._purses = books.left()
         return self._done
 
     def tell(self, asked_at: float) -> None:

@@ -17,8 +17,9 @@ from django.db import transaction
 from portal.services import ledger_many
 from portal.services.groups import Groups
 from portal.services.principal import Principal
-from portal.services.rows import Plain, Select, Statement, insert, marks, run
+from portal.services.rows import Plain, Select, Statement, among, begin, end, insert
 from portal.services.transactions import insist
+from portal.services.trips import plainly_if_need_be
 from portal.wire.crash import crashpoint
 from portal.wire.errors import Problem, unavailable
 from research.models.presets import Preset
@@ -43,7 +44,7 @@ USUAL_KEPT = 5.0
 """Seconds for which a process believes how long a preset usually takes."""
 UNLIMITED = """
 SELECT portal_apikey.id FROM portal_apikey JOIN portal_user ON portal_user.id = portal_apikey.user_id
-WHERE portal_apikey.id IN ({keys}) AND portal_apikey.monthly_cap IS NULL
+WHERE {keys} AND portal_apikey.monthly_cap IS NULL
 AND portal_apikey.parallel_runs IS NULL AND portal_user.parallel_runs IS NULL
 """
 KNOWN = "SELECT user_id, idempotency_key FROM {table} WHERE {pairs}"
@@ -97,14 +98,18 @@ def do_round(askings: Sequence[Asking]) -> list[Started | BaseException | None]:
     started then that might have been started, and would be paid for, before. The same where the round
     could not begin: it has waited as long as anybody does, and alone each would wait once more.
     """
-    working, begun = _Round(askings), False
-    try:
+    working = _Round(askings)
+
+    def attempt() -> dict[int, Started | BaseException]:
+        nonlocal working
+        working = _Round(askings)
         with transaction.atomic():
-            begun = True
-            done = working.run()
-            crashpoint("start.before_commit")
+            return working.run()
+
+    try:
+        done = plainly_if_need_be(attempt)
     except Exception as error:  # whoever caused it meets it again, alone
-        if not begun:
+        if not working.begun:
             raise
         log.info("%s runs are started one by one: %s", len(askings), type(error).__name__)
         done = insist(working.committed)
@@ -117,16 +122,18 @@ class _Round:
     def __init__(self, askings: Sequence[Asking]) -> None:
         self._askings = askings
         self._done: dict[int, Started | BaseException] = {}
+        self.begun = False
 
     def run(self) -> dict[int, Started | BaseException]:
+        self.begun = True
         named = {asking.name for asking in self._askings if asking.name}
         users = {asking.who.user_id for asking in self._askings}
-        keys = {asking.who.key_id for asking in self._askings}
+        keys, given = among("portal_apikey.id", {asking.who.key_id for asking in self._askings})
         # The accounts come first: whoever has them locked sees all that was started before with these names.
-        accounts, known, unlimited, self._presets = run(
+        accounts, known, unlimited, self._presets = begin(
             ledger_many.reads(users, ())[0],
             _known(named),
-            Plain(UNLIMITED.format(keys=marks(keys)), [*keys]),
+            Plain(UNLIMITED.format(keys=keys), given),
             Select(Preset, "WHERE enabled ORDER BY position, name"),
         )
         self._taken = {(user, name) for user, name in known or ()}
@@ -166,15 +173,17 @@ def _write(started: Sequence[tuple[Asking, Run]], books: ledger_many.Books) -> N
     if not started:
         return
     runs = [fresh for _, fresh in started]
-    run(
-        *books.writes(),
-        insert(runs),
-        insert([row for fresh in runs for row in moves.rows_of(fresh, [QUEUED], fresh.event_seq)]),
-        insert([audit_of(asking.who, fresh) for asking, fresh in started]),
-    )
+    events = [row for fresh in runs for row in moves.rows_of(fresh, [QUEUED], fresh.event_seq)]
     for fresh in runs:
         moves.tell(fresh, State.QUEUED, fresh.event_seq)
     ring_when_committed()
+    crashpoint("start.before_commit")
+    end(
+        *books.writes(),
+        insert(runs),
+        insert(events),
+        insert([audit_of(asking.who, fresh) for asking, fresh in started]),
+    )
 
 
 def _known(named: set[tuple[int, str]]) -> Statement | None:
@@ -182,7 +191,7 @@ def _known(named: set[tuple[int, str]]) -> Statement | None:
     pairs = " OR ".join(["(user_id = %s AND idempotency_key = %s)"] * len(named))
     looks = [KNOWN.format(table=table, pairs=pairs) for table in ("research_run", "proxy_chatresponse")]
     values = [value for pair in named for value in pair] * len(looks)
-    return Plain(" UNION ALL ".join(looks), values) if named else None
+    return Plain(" UNION ALL ".join(looks), values, varies=True) if named else None
 
 
 def _is_paid(fresh: Run, books: ledger_many.Books) -> bool:

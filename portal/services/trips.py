@@ -1,0 +1,139 @@
+"""PostgreSQL's side of `rows`: several statements in one trip, each prepared once for each connection.
+
+What is prepared is read and planned once. Its name is made of its text: it means the same to everybody.
+Behind a pooler that changes connections between transactions a name may be missing, or be there already.
+The first time that happens, this process speaks plain text from then on, and the transaction that met it,
+which has done nothing, is done once more (`plainly_if_need_be`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import count
+from typing import Any, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
+
+from django.db import DatabaseError, connection
+from psycopg import Connection
+from psycopg.pq import TransactionStatus
+
+log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+Rows = Sequence[Sequence[Any]]
+NOT_KEPT = frozenset({"26000", "42P05", "0A000"})
+"""There is no such statement; there is one already; its tables are not what they were."""
+GENERIC = "SET LOCAL plan_cache_mode = force_generic_plan"
+"""Else a statement is planned anew for each list that is shorter than PostgreSQL takes for usual."""
+BY_INDEX = "SET LOCAL enable_seqscan = off"
+"""While plans are made: they are for tables as they will be, and may be made while those are empty."""
+
+
+class Asked(NamedTuple):
+    """A statement with `%s` for each of its values. One that `varies` has another text each time."""
+
+    sql: str
+    values: Sequence[Any]
+    varies: bool = False
+
+
+_speaks_plainly = False
+_prepared: WeakKeyDictionary[Connection[Any], set[str] | None] = WeakKeyDictionary()
+# The names that each connection knows; None of one that is in doubt, which is spoken to in plain text.
+
+
+def may_begin() -> bool:
+    """Whether the server has not heard yet of the transaction that is open for Django."""
+    return connection.in_atomic_block and _status() == TransactionStatus.IDLE
+
+
+def may_end() -> bool:
+    """Whether the transaction ends with the innermost block."""
+    is_outermost = connection.in_atomic_block and not connection.savepoint_ids and connection.commit_on_exit
+    return is_outermost and not connection.needs_rollback and _status() == TransactionStatus.INTRANS
+
+
+def send(asked: Sequence[Asked], *, begins: bool = False, ends: bool = False) -> list[Rows]:
+    """The rows that each brings; the transaction's BEGIN goes before them, or its COMMIT behind."""
+    if begins:
+        # Else the driver sends a BEGIN of its own, and waits for it. What is open it asks the server.
+        connection.connection.autocommit = True
+    known = _known()
+    fresh = {} if known is None else {one.sql: _name(one.sql) for one in asked if _is_new(one, known)}
+    before = [
+        *(["BEGIN"] if begins else []),
+        *([GENERIC] if known is not None else []),
+        *([BY_INDEX] if fresh else []),
+        *(_preparing(name, sql) for sql, name in fresh.items()),
+    ]
+    texts = [one.sql if known is None or one.varies else _executing(one) for one in asked]
+    values = [value for one in asked for value in one.values]
+    try:
+        found = _answers(before, texts, ["COMMIT"] if ends else [], values)
+    except DatabaseError:
+        if fresh:  # how many of them it knows now is anybody's guess
+            _prepared[connection.connection] = None
+        raise
+    if known is not None:
+        known.update(fresh.values())
+    return found
+
+
+def plainly_if_need_be(work: Callable[[], Result]) -> Result:
+    """The result of `work`, a transaction of its own: done once more, in plain text, where what was
+    prepared turns out not to be kept."""
+    global _speaks_plainly
+    try:
+        return work()
+    except DatabaseError as error:
+        if _speaks_plainly or getattr(error.__cause__, "sqlstate", None) not in NOT_KEPT:
+            raise
+        _speaks_plainly = True
+        log.warning("prepared statements are not kept by this database: %s", error.__cause__)
+    return work()
+
+
+def _answers(before: list[str], texts: list[str], after: list[str], values: list[Any]) -> list[Rows]:
+    found: list[Rows] = []
+    with connection.cursor() as cursor:
+        cursor.execute(";\n".join([*before, *texts, *after]), values)
+        for _ in before:
+            cursor.nextset()
+        for _ in texts:
+            found.append(cursor.fetchall() if cursor.pgresult.nfields else ())
+            cursor.nextset()
+    return found
+
+
+def _status() -> TransactionStatus:
+    return TransactionStatus(connection.connection.pgconn.transaction_status)
+
+
+def _known() -> set[str] | None:
+    """The names that may be used; None for plain text."""
+    if _speaks_plainly or not connection.in_atomic_block:
+        return None
+    return _prepared.setdefault(connection.connection, set())
+
+
+def _is_new(asked: Asked, known: set[str]) -> bool:
+    return not asked.varies and _name(asked.sql) not in known
+
+
+@lru_cache(maxsize=256)
+def _name(sql: str) -> str:
+    return f"sonde_{blake2b(sql.encode(), digest_size=12).hexdigest()}"
+
+
+def _preparing(name: str, sql: str) -> str:
+    first, *others = sql.split("%s")
+    numbered = (f"${place}{part}" for place, part in zip(count(1), others, strict=False))
+    return f"PREPARE {name} AS {first}{''.join(numbered)}"
+
+
+def _executing(asked: Asked) -> str:
+    marks = ", ".join(["%s"] * len(asked.values))
+    return f"EXECUTE {_name(asked.sql)}({marks})" if marks else f"EXECUTE {_name(asked.sql)}"
