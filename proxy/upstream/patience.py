@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from django.conf import settings
@@ -17,10 +17,6 @@ RESEARCH_SILENCE = 90.0
 RESEARCH_TOTAL = 3600.0
 _EVENT = re.compile(rb"(?:\A|[\r\n])[^:\r\n]")
 """The first byte of a line that is no comment."""
-
-
-class OutOfPatience(Exception):
-    """The upstream took too long. The text says for what."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +69,8 @@ class Watch:
         now = time.monotonic()
         allowed = self.patience.silence if self.spoke else self.patience.first
         quiet = self._quiet + (0.0 if self._since is None else now - self._since)
-        return max(0.0, min(allowed - quiet, self.patience.total - (now - self._started)))
+        whole = self.patience.total - (now - self._started)
+        return max(0.0, min(allowed - quiet, whole))
 
     def wait(self) -> None:
         self._since = time.monotonic()
@@ -87,59 +84,45 @@ class Watch:
         self._since = None
 
 
-class _Alarm:
-    """Ends a wait when the upstream has had its time.
+class Alarm:
+    """Rings when the upstream has had its time, while somebody waits for it.
 
     One timer serves many waits. It looks when the time could be over, which each event only puts off; the
     first one alone may bring it nearer, and sets it anew.
     """
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: Watch, ring: Callable[[], None]) -> None:
         self._watch = watch
+        self._ring = ring
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
-        self._wait: asyncio.Timeout | None = None
+        self._is_set = False
 
-    def set(self, wait: asyncio.Timeout) -> None:
-        self._wait = wait
+    def set(self) -> None:
+        """Somebody begins to wait."""
+        self._is_set = True
         self._watch.wait()
         if self._timer is None:
             self._timer = self._loop.call_later(self._watch.left, self._look)
 
     def _look(self) -> None:
         self._timer = None
-        if self._wait is None:
+        if not self._is_set:
             return  # nobody waits: the next wait sets it
         if left := self._watch.left:
             self._timer = self._loop.call_later(left, self._look)
         else:
-            self._wait.reschedule(self._loop.time())
+            self._ring()
 
     def heard(self, *, event: bool) -> None:
         if event and not self._watch.spoke:
             self.stop()
-        self._wait = None
+        self._is_set = False
         self._watch.heard(event=event)
 
     def stop(self) -> None:
+        """Nobody waits any more."""
+        self._is_set = False
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-
-async def watched(chunks: AsyncGenerator[bytes, None], watch: Watch) -> AsyncGenerator[bytes, None]:
-    """The chunks as they come. Raises `OutOfPatience`."""
-    pulse, alarm = Pulse(), _Alarm(watch)
-    try:
-        while True:
-            async with asyncio.timeout(None) as wait:
-                alarm.set(wait)
-                chunk = await anext(chunks, None)
-            if chunk is None:
-                return
-            alarm.heard(event=pulse.is_event(chunk))
-            yield chunk
-    except TimeoutError:
-        raise OutOfPatience from None
-    finally:
-        alarm.stop()
