@@ -36,8 +36,9 @@ let_tests_put_the_database_back()
 
 DATABASE_FIXTURES = {"db", "transactional_db", "django_db_reset_sequences", "django_db_serialized_rollback"}
 SERVER_FIXTURES = {
-    "postgres_url", "new_postgres_url", "valkey_url", "sandbox_process", "shared_server", "live_server"
-}  # fmt: skip
+    *("postgres_url", "new_postgres_url", "valkey_url", "sandbox_process", "shared_server", "live_server"),
+    "dial",
+}
 QUICK = 2
 TESTS = Path(__file__).parent
 PURE = {"protocol", "wire", "sandbox"}

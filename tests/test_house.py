@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from importlib.metadata import distribution, requires
 from pathlib import Path
@@ -26,6 +27,11 @@ def sources(*folders: str) -> Iterator[Path]:
         yield from sorted((ROOT / folder).rglob("*.py"))
 
 
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def test_it_keeps_every_package_file_empty() -> None:
     full = [str(path) for path in sources(*OURS) if path.name == "__init__.py" and path.read_text().strip()]
 
@@ -42,7 +48,7 @@ def test_it_has_no_room_for_odds_and_ends() -> None:
 def imports_of(path: Path) -> set[str]:
     """Modules and names that a file takes from ours, those that it takes late included."""
     taken = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.ImportFrom) and node.module:
             taken |= {node.module, *(f"{node.module}.{name.name}" for name in node.names)}
         elif isinstance(node, ast.Import):
@@ -63,7 +69,7 @@ def test_it_reads_no_clock_and_no_chance_in_the_pure_rooms() -> None:
     calls = [
         f"{path}:{node.lineno}"
         for path in pure
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(tree(path))
         if isinstance(node, ast.Attribute) and node.attr in CLOCKS
     ]
 
@@ -89,7 +95,7 @@ def test_it_locks_no_row_so_that_others_cannot_refer_to_it() -> None:
     found = [
         f"{path}:{node.lineno}"
         for path in sources("portal", "proxy", "research")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(tree(path))
         if (isinstance(node, ast.Constant) and re.search(r"\bFOR UPDATE\b", str(node.value)))
         or (isinstance(node, ast.Call) and _locks_key(node))
     ]

@@ -21,6 +21,7 @@ QUESTION = "How do tides work?"
 AGENT = {"input": QUESTION, "preset": "low", "background": True}
 
 
+@pytest.mark.slow
 def test_it_keeps_jobs_and_counters_over_a_sigkill(tmp_path: Path) -> None:
     with SandboxServer(tmp_path / "s.sqlite3", seconds=60) as server:
         with httpx.Client(base_url=server.url, headers=HEADERS, trust_env=False) as client:
@@ -59,6 +60,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.slow
 def test_it_ends_when_the_process_that_started_it_is_killed(tmp_path: Path) -> None:
     command = [sys.executable, "-c", STARTER, str(tmp_path / "s.sqlite3")]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as starter:

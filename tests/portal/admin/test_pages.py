@@ -71,6 +71,7 @@ def test_it_has_nothing_that_django_objects_to() -> None:
     assert admin.site.check(None) == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("crowd")
 def test_it_shows_lists_with_few_statements(site: Site) -> None:
     for model in SHOWN:
@@ -78,6 +79,7 @@ def test_it_shows_lists_with_few_statements(site: Site) -> None:
         assert site.queries(model) <= MOST_QUERIES, model
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("crowd")
 def test_it_shows_each_thing(site: Site) -> None:
     for model in SHOWN:
@@ -113,6 +115,7 @@ def test_it_deletes_nobody_and_nothing_that_others_point_to(site: Site) -> None:
         assert site.look(model, "delete", row.pk).status_code == 403, model
 
 
+@pytest.mark.slow
 def test_it_searches_for_anything(site: Site) -> None:
     for model in SHOWN:
         for query in ("a", "@example.org", "resp_" + "0" * 32, "key:", "%", "'", "🦉", "\0"):

@@ -137,6 +137,7 @@ def test_it_asks_every_door() -> None:
     assert locked >= NOTHING_TO_SAY
 
 
+@pytest.mark.slow
 def test_it_names_what_is_wrong_to_everybody_and_takes_nothing_for_it() -> None:
     for name, who in people().items():
         for (method, path), wrongs in WRONG.items():

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.environment import ROOT
 from tests.running_server import RunningServer
 
@@ -34,6 +36,7 @@ print(*sys.modules)
 """
 
 
+@pytest.mark.slow
 def test_it_starts_without_what_few_portals_use(tmp_path: Path) -> None:
     environment = RunningServer(tmp_path).environment | {"DJANGO_SETTINGS_MODULE": "portal.settings"}
     command = [sys.executable, "-c", CHILD]

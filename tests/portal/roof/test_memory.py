@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 CHILD = """
 import ctypes
 from portal.running.memory import LARGE, give_large_blocks_back
@@ -25,5 +27,6 @@ if hasattr(library, "mallinfo2"):
 """
 
 
+@pytest.mark.slow
 def test_it_does_not_learn_to_keep_large_blocks() -> None:
     subprocess.run([sys.executable, "-c", CHILD], check=True)

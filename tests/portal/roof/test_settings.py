@@ -31,6 +31,9 @@ READ_ELSEWHERE = {
 }
 
 
+starts_processes = pytest.mark.slow
+
+
 def load(folder: Path, show: str = "'ok'", **environment: str) -> subprocess.CompletedProcess[str]:
     """Import the settings in a process of their own and print `show`."""
     return subprocess.run(
@@ -108,6 +111,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[int, str]]:
     return [(code, error.read_text()) for code, error in zip(codes, errors, strict=True)]
 
 
+@starts_processes
 @pytest.mark.parametrize("number", range(len(WRONG)), ids=[next(reversed(wrong)) for wrong, _ in WRONG])
 def test_it_stops_with_one_line_that_names_the_variable(stopped: list[tuple[int, str]], number: int) -> None:
     code, said = stopped[number]
@@ -117,6 +121,7 @@ def test_it_stops_with_one_line_that_names_the_variable(stopped: list[tuple[int,
     assert said.count("\n") == 1
 
 
+@starts_processes
 def test_it_makes_its_own_secrets_once_and_keeps_them_to_itself(tmp_path: Path) -> None:
     show = "settings.SECRET_KEY, settings.SONDE_ENCRYPTION_KEYS"
 
@@ -130,6 +135,7 @@ def test_it_makes_its_own_secrets_once_and_keeps_them_to_itself(tmp_path: Path) 
     assert modes == {"data": 0o700, "secret.key": 0o600, "encryption.keys": 0o600}
 
 
+@starts_processes
 def test_it_makes_one_secret_when_many_start_at_once(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "from portal import settings; print(settings.SECRET_KEY)"]
     environment = {"PATH": os.defpath, "SONDE_ENV_FILE": "", "DATA_DIR": str(tmp_path / "data")}
@@ -142,6 +148,7 @@ def test_it_makes_one_secret_when_many_start_at_once(tmp_path: Path) -> None:
     assert len({process.communicate()[0] for process in processes}) == 1
 
 
+@starts_processes
 def test_it_says_which_secret_file_is_empty(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "secret.key").touch()
@@ -149,6 +156,7 @@ def test_it_says_which_secret_file_is_empty(tmp_path: Path) -> None:
     assert load(tmp_path).stderr.startswith("sonde: SECRET_KEY: ")
 
 
+@starts_processes
 def test_it_reads_the_file_of_settings_below_the_environment(tmp_path: Path) -> None:
     (tmp_path / "env").write_text("PORT=8101\nRETENTION_DAYS=30\n")
 
@@ -159,6 +167,7 @@ def test_it_reads_the_file_of_settings_below_the_environment(tmp_path: Path) -> 
     assert loaded.stdout == "8102 30\n"
 
 
+@starts_processes
 @pytest.mark.parametrize("line", ['PORT="8101', "PORT 8101 = yes", "= 8101"])
 def test_it_names_the_line_of_the_file_that_it_cannot_read(tmp_path: Path, line: str) -> None:
     (tmp_path / "env").write_text(f"# mine\n\nRETENTION_DAYS=30\n{line}\nHOST=::1\n")
@@ -171,6 +180,7 @@ def test_it_names_the_line_of_the_file_that_it_cannot_read(tmp_path: Path, line:
     )
 
 
+@starts_processes
 def test_it_says_that_it_cannot_read_the_file_of_settings(tmp_path: Path) -> None:
     (tmp_path / "env").write_bytes(b"HOST=\xff\n")
 
@@ -179,6 +189,7 @@ def test_it_says_that_it_cannot_read_the_file_of_settings(tmp_path: Path) -> Non
     assert refused.stderr == f"sonde: {tmp_path / 'env'}: cannot be read as UTF-8 text\n"
 
 
+@starts_processes
 def test_it_finds_a_relative_data_folder_from_anywhere(tmp_path: Path) -> None:
     loaded = subprocess.run(
         [sys.executable, "-c", "from portal import settings; print(settings.DATA_DIR)"],
@@ -197,6 +208,7 @@ def test_it_finds_a_relative_data_folder_from_anywhere(tmp_path: Path) -> None:
     assert loaded.stdout == f"{tmp_path / 'kept'}\n"
 
 
+@starts_processes
 @pytest.mark.parametrize(
     ("environment", "url"),
     [
@@ -211,6 +223,7 @@ def test_it_knows_where_people_find_it(tmp_path: Path, environment: dict[str, st
     assert load(tmp_path, "settings.PUBLIC_URL", **environment).stdout.strip() == url
 
 
+@starts_processes
 def test_it_hands_the_options_of_a_database_url_on(tmp_path: Path) -> None:
     url = "postgresql://me:p%40ss@db:6543/sonde?sslmode=require&keepalives_idle=60"
     show = "*map(settings.DATABASES['default'].get, ('USER', 'PASSWORD', 'HOST', 'PORT', 'NAME', 'OPTIONS'))"
@@ -222,12 +235,14 @@ def test_it_hands_the_options_of_a_database_url_on(tmp_path: Path) -> None:
     assert "'keepalives_idle': '60'" in loaded.stdout, "what the operator says comes before our own"
 
 
+@starts_processes
 def test_it_has_the_certificate_of_the_broker_checked(tmp_path: Path) -> None:
     loaded = load(tmp_path, "settings.CELERY_BROKER_URL", **{**CLUSTER, "REDIS_URL": "rediss://broker/0"})
 
     assert loaded.stdout == "rediss://broker/0?ssl_cert_reqs=required\n"
 
 
+@starts_processes
 def test_it_passes_the_deployment_check_behind_https(tmp_path: Path) -> None:
     checked = subprocess.run(
         [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"],
@@ -259,7 +274,9 @@ def test_it_reads_the_environment_in_one_place() -> None:
     read: set[str] = set()
     for package in ("portal", "proxy", "research", "sandbox"):
         for path in (ROOT / package).rglob("*.py"):
-            read |= environment_reads(ast.parse(path.read_text(encoding="utf-8")))
+            text = path.read_text(encoding="utf-8")
+            if "environ" in text or "getenv" in text:
+                read |= environment_reads(ast.parse(text))
 
     assert read <= READ_ELSEWHERE
 

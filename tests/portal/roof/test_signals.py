@@ -9,7 +9,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from tests.environment import ROOT
+
+pytestmark = pytest.mark.slow
 
 WAITS = """
 import os, time

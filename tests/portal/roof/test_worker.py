@@ -27,6 +27,7 @@ def begin() -> None:
     begun.release()
 
 
+@pytest.mark.slow
 @pytest.mark.embedded
 def test_it_begins_an_answer_though_every_other_thread_is_busy() -> None:
     free.clear()

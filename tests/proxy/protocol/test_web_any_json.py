@@ -4,6 +4,7 @@ import json
 import random
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -129,6 +130,7 @@ def play(messages: list[Any]) -> list[Any]:
     return deltas + finisher.pass_on(answer.close())
 
 
+@pytest.mark.slow
 @examples(100)
 @given(st.lists(frames, max_size=5))
 def test_it_ends_in_a_verdict_whatever_the_frames_hold(messages: list[Any]) -> None:

@@ -86,6 +86,7 @@ def _no_garbage_collector() -> Iterator[None]:
     gc.enable()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", HOSTILE.values(), ids=HOSTILE.keys())
 def test_it_grows_with_the_text_and_no_faster(piece: str) -> None:
     assert grows_linearly(report_of(text_of(piece, SIZE)), report_of(text_of(piece, SIZE * TIMES)))

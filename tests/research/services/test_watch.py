@@ -133,6 +133,7 @@ def test_it_counts_no_fault_against_a_run_that_there_was_no_time_for(monkeypatch
     assert (run.faults, run.lease_token) == (3, None)
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_it_holds_the_lease_for_as_long_as_a_long_report_takes(settings: Settings) -> None:
     settings.RESEARCH_LEASE_SECONDS = 1
