@@ -12,6 +12,7 @@ const SAFETY_NET = 5000;
 const chat = document.getElementById("chat");
 const thread = document.getElementById("thread");
 const said = document.getElementById("chat-said");
+const toEndButton = document.getElementById("to-end");
 
 let mark = chat.dataset.mark ?? "";
 let live = chat.dataset.live === "yes";
@@ -19,7 +20,7 @@ let asking = false;
 let askAgain = false;
 let asked = Date.now();
 
-const form = compose({ onAsked: apply, isLive: () => live, stop });
+const form = compose({ onAsked: apply, isLive: () => live, stop, look: ask });
 
 // Whoever reads the end goes on reading the end.
 function isAtEnd() {
@@ -29,6 +30,10 @@ function isAtEnd() {
 
 function toEnd() {
   scrollTo({ top: document.documentElement.scrollHeight });
+}
+
+function showWayToEnd() {
+  if (toEndButton) toEndButton.hidden = isAtEnd();
 }
 
 function apply(told) {
@@ -54,6 +59,7 @@ function apply(told) {
   form.setLeft(told.left, told.left_words);
   if (said.textContent !== told.said && (!live || !wasLive)) said.textContent = told.said;
   if (follows) toEnd();
+  showWayToEnd();
 }
 
 async function ask() {
@@ -102,6 +108,8 @@ foldHistory();
 if (thread) {
   for (const turn of thread.children) dress(turn);
   toEnd();
+  toEndButton.addEventListener("click", toEnd);
+  addEventListener("scroll", showWayToEnd, { passive: true });
   const isUp = listen((event) => {
     if (event.type === "chat" && event.id === chat.dataset.chat) ask();
   }, ask);

@@ -1,6 +1,13 @@
 // The message box: Enter sends, Shift+Enter begins a line, and what cannot be sent is said before.
 
 const WAIT_AT_MOST = 60_000;
+const LOGGED_OUT = "You are logged out. Copy what you wrote, and log in again.";
+// What an answer that is a page says, by its status.
+const PAGES = {
+  403: "You have logged in anew meanwhile. Copy what you wrote, and load this page again.",
+  404: "This chat is not there any more: it was deleted. Copy what you wrote into a new one.",
+};
+const BROKEN = "The portal could not take it. What you wrote is still here: send it again in a moment.";
 const form = document.getElementById("chat-form");
 const message = document.getElementById("message");
 const model = document.getElementById("model");
@@ -13,6 +20,7 @@ const thinking = document.getElementById("thinking-tick");
 
 let sending = false;
 let isLive = false;
+let waitsForTheLast = false; // what was sent came while an answer was being written
 
 function grow() {
   message.style.height = "auto";
@@ -48,7 +56,8 @@ async function post(address, fields) {
   const until = Date.now() + WAIT_AT_MOST;
   for (;;) {
     const answer = await fetch(address, { method: "POST", body: fields, headers: { accept: "application/json" } });
-    if (answer.redirected) location.reload(); // logged out
+    const isJson = answer.headers.get("content-type")?.startsWith("application/json");
+    if (!isJson) return [false, { message: answer.redirected ? LOGGED_OUT : PAGES[answer.status] ?? BROKEN }];
     const told = await answer.json();
     const wait = (told.retry_after ?? 0) * 1000;
     if (answer.status !== 503 || !wait || Date.now() + wait > until) return [answer.ok, told];
@@ -57,8 +66,8 @@ async function post(address, fields) {
   }
 }
 
-// `onAsked` gets what the server tells of the new answer, `stop` the form that stops one.
-export function compose({ onAsked, isLive: live, stop }) {
+// `onAsked` gets what the server tells of the new answer, `stop` the form that stops one, `look` fetches how it is.
+export function compose({ onAsked, isLive: live, stop, look }) {
   isLive = live();
 
   async function ask(address, fields, whenSent) {
@@ -68,7 +77,9 @@ export function compose({ onAsked, isLive: live, stop }) {
     say("");
     try {
       const [ok, told] = await post(address, fields);
+      waitsForTheLast = told.code === "answering";
       say(ok ? "" : told.message);
+      if (waitsForTheLast) look();
       if (ok) {
         whenSent();
         if (told.form) form.elements.form.value = told.form;
@@ -102,7 +113,24 @@ export function compose({ onAsked, isLive: live, stop }) {
     }
   });
 
+  // In place of what is there, which Ctrl+Z brings back.
+  function take(question) {
+    message.focus();
+    message.select();
+    document.execCommand("insertText", false, question);
+  }
+
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest?.("[data-take]");
+    if (button) take(button.closest(".turn").querySelector(".asked").textContent);
+  });
+
   form.addEventListener("keydown", (event) => {
+    const asked = document.querySelectorAll(".asked");
+    if (event.target === message && event.key === "ArrowUp" && !message.value && asked.length) {
+      event.preventDefault();
+      take(asked[asked.length - 1].textContent);
+    }
     if (event.target !== message || event.key !== "Enter" || event.isComposing) return;
     // A finger's keyboard has no Shift+Enter: there Enter begins a line, and the button sends.
     const mayBreak = event.shiftKey || event.altKey || (matchMedia("(hover: none)").matches && !event.ctrlKey);
@@ -135,6 +163,10 @@ export function compose({ onAsked, isLive: live, stop }) {
     setLive(now) {
       const hadFocus = document.activeElement === stopButton || document.activeElement === send;
       isLive = now;
+      if (!now && waitsForTheLast) {
+        waitsForTheLast = false;
+        say("");
+      }
       stopButton.hidden = !now;
       send.hidden = now;
       if (hadFocus) message.focus();

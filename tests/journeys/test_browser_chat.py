@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, WebSocketRoute, expect
 
+from tests.eyes import colour_violations, violations
 from tests.journeys.conftest import PHONE, WIDE, Person, log_in
 from tests.proxy.chatting import say
 from tests.running_server import RunningServer
 
 STAYED = "window.stayed = true"
 CODE = say("Here:\n\n```py\nprint(1)\n```\n")
+LONG = say("One more paragraph.\n\n" * 80)
 ARABIC = say("# عنوان\n\nنص عربي. `code`\n\n| a | b |\n|---|---|\n| 1 | 2 |")
 
 
@@ -39,11 +40,6 @@ def expect_done(page: Page, turns: int = 1) -> None:
 
 def last(page: Page, what: str) -> Any:
     return page.locator(".turn").last.locator(what)
-
-
-def violations(page: Page) -> list[str]:
-    found: dict[str, Any] = Axe().run(page, options={"preload": False}).response
-    return [f"{rule['id']}: {node['html']}" for rule in found["violations"] for node in rule["nodes"]]
 
 
 def test_it_talks_stops_goes_on_and_finds_it_again(person: Person) -> None:
@@ -162,6 +158,60 @@ def test_it_says_what_went_wrong_and_tries_again(person: Person) -> None:
     expect(last(page, ".note.bad")).to_be_visible()
 
 
+def test_it_takes_a_question_up_again(person: Person) -> None:
+    page = begin(person, f"Why so? {say('So.')}")
+    expect_done(page)
+    box = page.get_by_label("Your message")
+
+    page.get_by_role("button", name="Ask again").click()
+    expect(box).to_have_value(re.compile(r"^Why so\?"))
+    page.keyboard.press("Control+z")
+    expect(box).to_have_value("")
+    page.keyboard.press("ArrowUp")
+    expect(box).to_have_value(re.compile(r"^Why so\?"))
+
+
+def test_it_leads_back_to_the_end(person: Person) -> None:
+    page = begin(person, f"Long? {LONG}")
+    expect_done(page)
+    way = page.get_by_role("button", name="To the end")
+    expect(way).to_be_hidden()
+
+    page.mouse.wheel(0, -2000)
+    way.click()
+
+    expect(way).to_be_hidden()
+    expect(last(page, ".answer-foot")).to_be_in_viewport()
+
+
+def test_it_says_what_happened_to_the_chat_in_another_window(person: Person) -> None:
+    page = begin(person, f"Hello {say('Hello.')}")
+    expect_done(page)
+    other = person.opens("/keys")
+    other.route_web_socket(re.compile("/ws/"), lambda socket: socket.close(code=1011))
+    other.goto(page.url)
+    told = other.get_by_role("alert")
+
+    send(page, "A long one? [sandbox:duration=60]")
+    expect(page.locator(".turn")).to_have_count(2)
+    send(other, "Me too?")
+    expect(told).to_contain_text("still being written")
+    page.get_by_role("button", name="Stop").click()
+    expect_done(other, turns=2)
+    expect(told).to_be_hidden()
+
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete it").click()
+    page.wait_for_url(re.compile("/chat$"))
+    other.get_by_label("Your message").press("Enter")
+    expect(told).to_contain_text("it was deleted")
+    expect(other.get_by_label("Your message")).to_have_value("Me too?")
+    assert [
+        said for said in person.said if "400 (Bad Request)" not in said and "404 (Not Found)" not in said
+    ] == []
+    person.said.clear()
+
+
 def test_it_copies_an_answer_and_its_code(person: Person) -> None:
     page = begin(person, f"Code? {CODE}")
     expect_done(page)
@@ -231,9 +281,7 @@ def test_it_renames_and_deletes_after_asking_once_more(person: Person) -> None:
     expect(page.get_by_role("link", name="Greetings, twice")).to_have_count(0)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
-def test_it_is_open_to_everyone_in_every_state(person: Person, size: tuple[int, int], scheme: str) -> None:
+def test_it_is_open_to_everyone_in_every_state(person: Person) -> None:
     page = begin(person, f"لماذا {ARABIC}")
     expect_done(page)
     send(page, "Why? [sandbox:web.invalid]")
@@ -242,13 +290,17 @@ def test_it_is_open_to_everyone_in_every_state(person: Person, size: tuple[int, 
     expect(last(page, ".answer")).to_contain_text("simulated")
     path = page.url.removeprefix(person.server.url)
 
-    page = person.opens(path, size, scheme)
-    page.evaluate("document.querySelectorAll('main details').forEach(fold => { fold.open = true })")
-    for address in (path, "/chat"):
-        page.goto(person.server.url + address)
-        assert violations(page) == [], address
-        wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-        assert page.evaluate(wide) <= 0, address
+    for size in (WIDE, PHONE):
+        page = person.opens(path, size)
+        page.evaluate("document.querySelectorAll('main details').forEach(fold => { fold.open = true })")
+        for address in (path, "/chat"):
+            page.goto(person.server.url + address)
+            assert violations(page) == [], (address, size)
+            page.emulate_media(color_scheme="dark")
+            assert colour_violations(page) == [], (address, size, "dark")
+            page.emulate_media(color_scheme="light")
+            wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+            assert page.evaluate(wide) <= 0, (address, size)
 
 
 def test_it_works_without_script(person: Person) -> None:
