@@ -23,7 +23,6 @@ class Reading:
     def __init__(self, opened: Opened, answer: WebAnswer) -> None:
         self._opened = opened
         self._answer = answer
-        self._chunks = opened.chunks()
         self._decoder = SseDecoder()
 
     async def until(self, is_enough: Callable[[], bool]) -> Fault | None:
@@ -32,7 +31,7 @@ class Reading:
         What came in one piece is read to its end first: a snapshot is often followed by the stream's end.
         """
         try:
-            async for chunk in self._chunks:
+            while chunk := await self._opened.read():
                 fault = self._read(self._decoder.feed(chunk))
                 if fault is not None or self._answer.over or is_enough():
                     return fault
@@ -50,7 +49,6 @@ class Reading:
         return None
 
     async def close(self) -> None:
-        await self._chunks.aclose()
         await self._opened.close()
 
 

@@ -7,7 +7,6 @@ A model that fails is that model's trouble, an account that fails ends the askin
 from __future__ import annotations
 
 import time
-from contextlib import aclosing
 from datetime import timedelta
 
 from django.conf import settings
@@ -107,12 +106,9 @@ async def _read(opened: web.Opened, preference: str) -> Done | Fault:
     answer, decoder = WebAnswer(preference), SseDecoder()
     deltas: list[Delta] = []
     try:
-        async with aclosing(opened.chunks()) as chunks:
-            async for chunk in chunks:
-                for record in decoder.feed(chunk):
-                    deltas = answer.read(record) or deltas
-                if answer.over:
-                    break
+        while not answer.over and (chunk := await opened.read()):
+            for record in decoder.feed(chunk):
+                deltas = answer.read(record) or deltas
     except web.Broke as broke:
         return broke.fault
     except SseTooLong:

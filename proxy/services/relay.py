@@ -192,12 +192,11 @@ class Relay:
         if isinstance(opened, Fault):
             yield [opened]
             return
-        chunks = opened.chunks()
         whole = False
         try:
             decoder, answer = SseDecoder(), WebAnswer(self.question.preference)
             self._finisher = self._new_finisher()
-            async for chunk in chunks:
+            while chunk := await opened.read():
                 deltas = [delta for record in decoder.feed(chunk) for delta in answer.read(record)]
                 if deltas and (deltas := await cleaned(self._finisher, deltas)):
                     whole = isinstance(deltas[-1], Done)
@@ -210,7 +209,7 @@ class Relay:
         except SseTooLong:
             yield [Fault(FaultKind.BROKEN)]
         finally:
-            await part(opened, chunks, whole=whole)
+            await part(opened, whole=whole)
 
     async def _ask(self) -> Opened | Fault:
         """An answer whose rotated cookies are stored: before its text goes to anybody."""

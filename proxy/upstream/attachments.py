@@ -148,7 +148,7 @@ async def _read(session: Session, reading: Reading, renew: Renew) -> Delivered:
 async def _follow(reply: Reply, reading: Reading) -> None:
     """Until the end of the events, or until there are too many of them."""
     decoder, size = SseDecoder(), 0
-    async for chunk in reply.chunks():
+    while chunk := await reply.read():
         size += len(chunk)
         for record in decoder.feed(chunk):
             if record.event == "end_of_stream":

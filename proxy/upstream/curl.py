@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 
 import certifi
 from curl_cffi import AsyncCurl, Curl, CurlECode, CurlError, CurlOpt
@@ -86,20 +86,23 @@ class CurlReply:
     def is_over(self) -> bool:
         return self._ended and not self._body
 
-    async def chunks(self) -> AsyncGenerator[bytes, None]:
-        while True:
-            while self._body:
-                chunk = b"".join(self._body)
-                self._body.clear()
-                self._size = 0
-                self._go_on()
-                yield chunk
+    async def read(self) -> bytes:
+        while not self._body:
+            if self._error is not None:
+                raise _told(self._error)
             if self._ended:
-                break
+                return b""
             self._moved.clear()
             await self._moved.wait()
-        if self._error is not None:
-            raise _told(self._error)
+        chunk = b"".join(self._body)
+        self._body.clear()
+        self._size = 0
+        self._go_on()
+        return chunk
+
+    def break_off(self) -> None:
+        self._error = CurlError("", CurlECode.ABORTED_BY_CALLBACK)
+        self._moved.set()
 
     async def close(self) -> None:
         handle, self._handle = self._handle, None

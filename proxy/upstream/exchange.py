@@ -3,7 +3,7 @@ clients keep to it (`plain`, `curl`); `transport` says which of them asks."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -35,8 +35,12 @@ class Reply(Protocol):
     def is_over(self) -> bool:
         """Whether all of the body was read: its connection serves the next request."""
 
-    def chunks(self) -> AsyncGenerator[bytes, None]:
-        """The body as it comes, decoded. Raises `Lost` when the connection breaks."""
+    async def read(self) -> bytes:
+        """What came of the body meanwhile, decoded; it waits for some. Empty at its end. Raises `Lost` when
+        the connection breaks."""
+
+    def break_off(self) -> None:
+        """Whoever reads gets `Lost`."""
 
     async def close(self) -> None:
         """Close the connection, unless the body has ended. Never waits for the upstream."""

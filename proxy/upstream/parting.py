@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 from contextlib import suppress
 
 from proxy.upstream.web import Broke, Opened
@@ -13,30 +12,22 @@ TAIL_SECONDS = 1.0
 _tails: set[asyncio.Task[None]] = set()
 
 
-async def part(opened: Opened, chunks: AsyncGenerator[bytes, None], *, whole: bool) -> None:
+async def part(opened: Opened, *, whole: bool) -> None:
     """Close the connection, whoever is cancelled meanwhile. What is left of an answer that has ended is
     read first, behind the reader's back, so that the connection serves the next one."""
-    if opened.is_over:
-        return await _close(opened, chunks)  # which waits for nothing then
-    tail = asyncio.create_task(_read_tail(opened, chunks, whole=whole))
+    if opened.is_over or not whole:
+        return await opened.close()
+    tail = asyncio.create_task(_read_tail(opened))
     _tails.add(tail)
     tail.add_done_callback(_tails.discard)
-    if not whole:
-        await asyncio.shield(tail)
     return None
 
 
-async def _read_tail(opened: Opened, chunks: AsyncGenerator[bytes, None], *, whole: bool) -> None:
+async def _read_tail(opened: Opened) -> None:
     try:
-        if whole:
-            with suppress(Broke, TimeoutError):
-                async with asyncio.timeout(TAIL_SECONDS):
-                    async for _ in chunks:
-                        pass
+        with suppress(Broke, TimeoutError):
+            async with asyncio.timeout(TAIL_SECONDS):
+                while await opened.read():
+                    pass
     finally:
-        await _close(opened, chunks)
-
-
-async def _close(opened: Opened, chunks: AsyncGenerator[bytes, None]) -> None:
-    await chunks.aclose()
-    await opened.close()
+        await opened.close()

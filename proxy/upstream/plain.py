@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 
 from yarl import URL
@@ -39,12 +39,14 @@ class PlainReply:
     def is_over(self) -> bool:
         return self._response.content.at_eof()
 
-    async def chunks(self) -> AsyncGenerator[bytes, None]:
+    async def read(self) -> bytes:
         try:
-            while chunk := await self._response.content.readany():
-                yield chunk
+            return await self._response.content.readany()
         except StreamError as error:
             raise Lost(type(error).__name__) from None
+
+    def break_off(self) -> None:
+        self._response.content.set_exception(StreamError())
 
     async def close(self) -> None:
         self._response.close()

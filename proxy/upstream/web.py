@@ -11,8 +11,7 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
@@ -27,7 +26,7 @@ from proxy.protocol.session import Jar, SignedIn, Tier, read_session
 from proxy.protocol.verdicts import HEAD_BYTES, judge
 from proxy.protocol.web_request import Ask, AskIds
 from proxy.upstream.exchange import Lost, Reply, Request, Unreachable
-from proxy.upstream.patience import OutOfPatience, Watch, patience_for, watched
+from proxy.upstream.patience import Alarm, Pulse, Watch, patience_for
 from proxy.upstream.transport import client_for
 
 CALL_SECONDS = 30.0
@@ -76,7 +75,9 @@ class Opened:
 
     def __init__(self, reply: Reply, watch: Watch) -> None:
         self._reply = reply
-        self._watch = watch
+        self._pulse = Pulse()
+        self._alarm = Alarm(watch, self._lose_patience)
+        self._took_too_long = False
 
     @property
     def set_cookies(self) -> tuple[str, ...]:
@@ -88,19 +89,27 @@ class Opened:
         """Whether all of it was read."""
         return self._reply.is_over
 
-    async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """The body as it comes. Raises `Broke`."""
+    async def read(self) -> bytes:
+        """What came of the body meanwhile; it waits for some. Empty at its end. Raises `Broke`."""
+        self._alarm.set()
         try:
-            async with aclosing(watched(self._reply.chunks(), self._watch)) as body:
-                async for chunk in body:
-                    yield chunk
-        except OutOfPatience:
-            raise Broke(Fault(FaultKind.TIMED_OUT)) from None
+            chunk = await self._reply.read()
         except Lost:
-            raise Broke(Fault(FaultKind.CUT)) from None
+            raise Broke(Fault(FaultKind.TIMED_OUT if self._took_too_long else FaultKind.CUT)) from None
+        except BaseException:
+            self._alarm.stop()
+            raise
+        self._alarm.heard(event=self._pulse.is_event(chunk))
+        return chunk
 
     async def close(self) -> None:
+        """At once: it never waits."""
+        self._alarm.stop()
         await self._reply.close()
+
+    def _lose_patience(self) -> None:
+        self._took_too_long = True
+        self._reply.break_off()
 
 
 def new_ids() -> AskIds:
@@ -239,11 +248,8 @@ async def _refusal(reply: Reply) -> Fault:
 async def _body(reply: Reply, most: int) -> bytes:
     """The body, or its first `most` bytes and a little more."""
     body = bytearray()
-    async with aclosing(reply.chunks()) as chunks:
-        async for chunk in chunks:
-            body += chunk
-            if len(body) >= most:
-                break
+    while len(body) < most and (chunk := await reply.read()):
+        body += chunk
     return bytes(body)
 
 

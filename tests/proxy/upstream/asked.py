@@ -33,7 +33,7 @@ async def asked(session: web.Session, question: str, preference: str = "pplx_pro
         return Told("", opened)
     answer, decoder, deltas = WebAnswer(preference), SseDecoder(), list[Delta]()
     try:
-        async for chunk in opened.chunks():
+        while chunk := await opened.read():
             for record in decoder.feed(chunk):
                 deltas += answer.read(record)
     except web.Broke as broke:

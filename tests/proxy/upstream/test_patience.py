@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import Any
 
@@ -14,8 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django.fixtures import Settings
 
+from proxy.protocol.delta import FaultKind
 from proxy.protocol.web_request import RESEARCH
-from proxy.upstream.patience import OutOfPatience, Patience, Pulse, Watch, patience_for, watched
+from proxy.upstream.exchange import Lost
+from proxy.upstream.patience import Patience, Pulse, Watch, patience_for
+from proxy.upstream.web import Broke, Opened
 
 STREAM = b": one\r\n\r\n: two\n\nevent: message\r\ndata: {}\r\n\r\n: three\r\n"
 FIRST_EVENT = STREAM.index(b"event")
@@ -91,69 +93,90 @@ def test_it_gives_nothing_once_the_whole_is_over() -> None:
     assert Watch(Patience(first=100, silence=100, total=0)).left == 0
 
 
-async def test_it_gives_no_more_than_the_whole_allows() -> None:
-    async def chatty() -> AsyncGenerator[bytes, None]:
-        while True:
-            await asyncio.sleep(0.01)
-            yield b"data: x\n\n"
+EVENT, HEARTBEAT = b"data: x\n\n", b": heartbeat\n\n"
 
-    with pytest.raises(OutOfPatience):
-        async for _ in watched(chatty(), Watch(Patience(first=1, silence=1, total=0.1))):
-            pass
+
+class Speaker:
+    """An upstream that says one thing after the other, each after so many seconds, and then no more."""
+
+    status, headers, set_cookies, is_over = 200, dict[str, str](), (), False
+
+    def __init__(self, *says: tuple[float, bytes]) -> None:
+        self._says = list(says)
+        self._broken = asyncio.Event()
+
+    async def read(self) -> bytes:
+        seconds, said = self._says.pop(0) if self._says else (60, b"")
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._broken.wait(), seconds)
+            raise Lost
+        return said
+
+    def break_off(self) -> None:
+        self._broken.set()
+
+    async def close(self) -> None: ...
+
+
+async def broke_off(patience: Patience, *says: tuple[float, bytes]) -> list[bytes]:
+    """What came before patience was at its end."""
+    opened, came = Opened(Speaker(*says), Watch(patience)), list[bytes]()
+
+    async def read_on() -> None:
+        while True:
+            came.append(await opened.read())
+
+    with pytest.raises(Broke) as broke:
+        await read_on()
+    assert broke.value.fault.kind is FaultKind.TIMED_OUT
+    await opened.close()
+    return came
+
+
+async def test_it_gives_no_more_than_the_whole_allows() -> None:
+    came = await broke_off(Patience(first=1, silence=1, total=0.1), *[(0.01, EVENT)] * 100)
+
+    assert 0 < len(came) < 20
 
 
 async def test_it_is_silent_once_it_has_spoken_for_as_long_as_silence_may_last() -> None:
     """However long the first word may take."""
+    began = time.monotonic()
 
-    async def one_word() -> AsyncGenerator[bytes, None]:
-        yield b"data: x\n\n"
-        await asyncio.sleep(60)
-
-    began, chunks = time.monotonic(), watched(one_word(), Watch(Patience(first=30, silence=0.1, total=60)))
-    await anext(chunks)
-
-    with pytest.raises(OutOfPatience):
-        await anext(chunks)
+    assert await broke_off(Patience(first=30, silence=0.1, total=60), (0, EVENT)) == [EVENT]
     assert 0.1 <= time.monotonic() - began < 10
 
 
 async def test_it_lets_events_put_the_end_off() -> None:
-    async def slow() -> AsyncGenerator[bytes, None]:
-        for _ in range(8):
-            await asyncio.sleep(0.05)
-            yield b"data: x\n\n"
-        for _ in range(60):
-            await asyncio.sleep(0.05)
-            yield b": heartbeat\n\n"
+    says = [(0.05, EVENT)] * 8 + [(0.05, HEARTBEAT)] * 60
+    came = await broke_off(Patience(first=1, silence=0.3, total=60), *says)
 
-    came: list[bytes] = []
-    with suppress(OutOfPatience):
-        async for chunk in watched(slow(), Watch(Patience(first=1, silence=0.3, total=60))):
-            came.append(chunk)
-
-    assert came.count(b"data: x\n\n") == 8
-    assert 0 < came.count(b": heartbeat\n\n") < 60
+    assert came.count(EVENT) == 8
+    assert 0 < came.count(HEARTBEAT) < 60
 
 
 async def test_it_does_not_count_how_long_its_reader_takes() -> None:
-    async def prompt() -> AsyncGenerator[bytes, None]:
-        for _ in range(4):
-            yield b"data: x\n\n"
-
-    count = 0
-    async for _ in watched(prompt(), Watch(Patience(first=0.1, silence=0.1, total=60))):
+    opened = Opened(Speaker(*[(0, EVENT)] * 4), Watch(Patience(first=0.1, silence=0.1, total=60)))
+    for _ in range(4):
+        assert await opened.read() == EVENT
         await asyncio.sleep(0.15)
-        count += 1
-    assert count == 4
+    await opened.close()
+
+
+async def test_it_does_not_count_what_nobody_waits_for_any_more() -> None:
+    speaker = Speaker((9, EVENT))
+    opened = Opened(speaker, Watch(Patience(first=0.1, silence=0.1, total=60)))
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(opened.read(), 0.05)
+
+    await asyncio.sleep(0.1)
+
+    assert not speaker._broken.is_set()
 
 
 async def test_it_sets_no_timer_for_each_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def many() -> AsyncGenerator[bytes, None]:
-        for _ in range(100):
-            await asyncio.sleep(0)
-            yield b"data: x\n\n"
-
     loop, count = asyncio.get_running_loop(), 0
+    opened = Opened(Reading(), Watch(Patience(first=5, silence=5, total=60)))
     before = loop.call_at
 
     def call_at(*given: Any, **named: Any) -> asyncio.TimerHandle:
@@ -162,9 +185,18 @@ async def test_it_sets_no_timer_for_each_chunk(monkeypatch: pytest.MonkeyPatch) 
         return before(*given, **named)
 
     monkeypatch.setattr(loop, "call_at", call_at)
-    async for _ in watched(many(), Watch(Patience(first=5, silence=5, total=60))):
-        pass
+    for _ in range(100):
+        assert await opened.read() == EVENT
+    await opened.close()
     assert count == 2  # the first event sets it anew
+
+
+class Reading(Speaker):
+    """One that is never done."""
+
+    async def read(self) -> bytes:
+        await asyncio.sleep(0)
+        return EVENT
 
 
 def test_it_has_more_patience_with_research(settings: Settings) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import aclosing
 from dataclasses import replace
 
 import pytest
@@ -28,7 +27,9 @@ async def client(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
 
 
 async def whole(reply: Reply) -> bytes:
-    body = b"".join([chunk async for chunk in reply.chunks()])
+    body = b""
+    while chunk := await reply.read():
+        body += chunk
     await reply.close()
     return body
 
@@ -96,10 +97,20 @@ async def test_it_closes_an_answer_that_nobody_waits_for_any_more(client: Client
 async def test_it_closes_an_answer_in_the_middle_of_a_silence(client: Client) -> None:
     with SocketServer(HEAD + b"\r\ndata: 1\n\n") as server:
         reply = await client.open(Request("GET", server.url))
-        async with aclosing(reply.chunks()) as chunks:
-            assert await anext(chunks) == b"data: 1\n\n"
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(anext(chunks), 0.2)
+        assert await reply.read() == b"data: 1\n\n"
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(reply.read(), 0.2)
+        await reply.close()
+
+        assert await asyncio.to_thread(server.was_left)
+
+
+async def test_it_ends_the_wait_of_whoever_reads_what_is_broken_off(client: Client) -> None:
+    with SocketServer(HEAD + b"\r\n") as server:
+        reply = await client.open(Request("GET", server.url))
+        asyncio.get_running_loop().call_later(0.1, reply.break_off)
+        with pytest.raises(Lost):
+            await asyncio.wait_for(reply.read(), 5)
         await reply.close()
 
         assert await asyncio.to_thread(server.was_left)
@@ -152,11 +163,8 @@ async def test_curl_stops_reading_for_a_reader_who_is_slow() -> None:
         await asyncio.sleep(0.5)
         waiting = server.sent
         received = 0
-        async with aclosing(reply.chunks()) as chunks:
-            async for chunk in chunks:
-                received += len(chunk)
-                if received >= size:
-                    break
+        while received < size and (chunk := await reply.read()):
+            received += len(chunk)
         await reply.close()
     await client.close()
 

@@ -124,7 +124,7 @@ def test_it_closes_the_upstream_when_its_caller_leaves(sandbox: SandboxServer) -
             opened = await web.ask(session(sandbox), Ask(question, "pplx_pro"), ids())
             assert isinstance(opened, web.Opened)
             try:
-                async for _ in opened.chunks():
+                while await opened.read():
                     pass
             finally:
                 await opened.close()
@@ -250,7 +250,7 @@ async def taken_up(session: web.Session, thread: Thread) -> Done | Fault:
         return opened
     answer, decoder = WebAnswer("turbo"), SseDecoder()
     try:
-        async for chunk in opened.chunks():
+        while chunk := await opened.read():
             for record in decoder.feed(chunk):
                 answer.read(record)
     finally:
