@@ -19,6 +19,9 @@ Work = TypeVar("Work")
 Result = TypeVar("Result")
 MOST = 64
 """Pieces of work in a round: what is held locked while they are done stays short."""
+LINGERS = 0.1
+"""Seconds for which the thread keeps its connection when there is nothing to do: to take another and to look
+whether it is alive costs a few callers as much as a round."""
 
 
 class Groups(Generic[Work, Result]):
@@ -30,7 +33,7 @@ class Groups(Generic[Work, Result]):
     def __init__(self, do: Callable[[Sequence[Work]], Sequence[Result | BaseException]], name: str) -> None:
         self._do = do
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._waiting: list[tuple[Work, asyncio.Future[Result]]] = []
         self._is_running = False
 
@@ -42,10 +45,11 @@ class Groups(Generic[Work, Result]):
     async def submit(self, work: Work) -> Result:
         """The result of `work`; raises what it ended in. It is done to its end, whoever is cancelled."""
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        with self._lock:
+        with self._changed:
             self._waiting.append((work, future))
             begins = not self._is_running
             self._is_running = True
+            self._changed.notify()
         if begins:
             self._thread.submit(self._run)
         return await future
@@ -59,7 +63,8 @@ class Groups(Generic[Work, Result]):
                 connections.close_all()
 
     def _take(self) -> list[tuple[Work, asyncio.Future[Result]]]:
-        with self._lock:
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting, LINGERS)
             taken, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
             self._is_running = bool(taken)
         return taken

@@ -3,8 +3,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
+from unittest.mock import patch
 
 import pytest
+from django.db import connections
 
 from portal.services.groups import MOST, Groups
 
@@ -90,3 +92,13 @@ async def test_it_does_the_work_of_a_caller_who_left() -> None:
 
     assert await groups.submit(2) == 2
     assert done == [1, 2]
+
+
+async def test_it_keeps_its_connection_for_what_comes_soon_and_gives_it_back_then() -> None:
+    groups: Groups[int, int] = Groups(list, "test")
+    given_back = threading.Event()
+
+    with patch.object(connections, "close_all", side_effect=given_back.set):
+        assert [await groups.submit(number) for number in range(5)] == [0, 1, 2, 3, 4]
+        assert not given_back.is_set()
+        assert await asyncio.to_thread(given_back.wait, 10)
