@@ -8,7 +8,7 @@ moves money in one transaction does it in this order, or two chats wait for each
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import cache, lru_cache, partial
@@ -51,6 +51,11 @@ QUOTA_STALE = timedelta(hours=6)
 """A counter that nobody could read again for so long is none."""
 REST = {Health.BLOCKED: (30, 900), Health.LIMITED: (10, 300)}
 """Seconds that a troubled account rests: at first, and at most; each fault in a row doubles them."""
+_BUSY = "Every Perplexity session is busy: try again in a moment."
+_WHY_ALL_REST: Mapping[str, str] = {
+    Health.BLOCKED: "Perplexity's network protection refuses every session for now.",
+    Health.LIMITED: "Perplexity limits the requests of every session for now.",
+}
 SUSPECT_SECONDS = 15
 """How long an account under suspicion waits for its session check."""
 
@@ -104,7 +109,9 @@ def why_none(*, tier_needed: Tier, counted: bool, uses: Uses = "pro") -> Problem
     waits = [account.retry_at for account in able if account.retry_at and account.retry_at > now]
     all_wait = len(waits) == len(able) and bool(waits)
     seconds = int((min(waits) - now).total_seconds()) + 1 if all_wait else 2
-    return _unavailable("Every Perplexity session is busy: try again in a moment.", seconds)
+    why: set[str] = {account.health for account in able} if all_wait else set()
+    told = _WHY_ALL_REST.get(why.pop(), _BUSY) if len(why) == 1 else _BUSY
+    return _unavailable(told, seconds)
 
 
 def session_of(account: WebAccount) -> Session:

@@ -61,7 +61,7 @@ async function post(address, fields) {
     const told = await answer.json();
     const wait = (told.retry_after ?? 0) * 1000;
     if (answer.status !== 503 || !wait || Date.now() + wait > until) return [answer.ok, told];
-    say("Every Perplexity session is busy: waiting for a free one.", "warn");
+    say(`${told.message} It is sent again by itself.`, "warn");
     await pause(wait);
   }
 }

@@ -186,6 +186,22 @@ def test_it_says_when_the_first_may_be_asked_again() -> None:
     assert int(problem.headers["Retry-After"]) in (30, 31)
 
 
+@pytest.mark.parametrize(
+    ("states", "said"),
+    [
+        (["blocked", "blocked"], "network protection refuses every session"),
+        (["limited"], "limits the requests of every session"),
+        (["blocked", "limited"], "busy"),
+        (["active"], "busy"),
+    ],
+)
+def test_it_says_what_keeps_all_of_them_from_answering(states: list[str], said: str) -> None:
+    for number, state in enumerate(states):
+        account(str(number), health=state, retry_at=timezone.now() + HOUR)
+
+    assert said in why_none(tier_needed="pro", counted=True).message
+
+
 def test_it_speaks_of_quota_only_when_no_account_has_any_left() -> None:
     account("used up", remaining_pro=0, quota_at=timezone.now())
     other = account("blocked", health="blocked", retry_at=timezone.now() + HOUR, remaining_pro=5)
