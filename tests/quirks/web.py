@@ -160,7 +160,7 @@ SESSIONS = (
     ),
     Quirk(
         "web 2: the un-prefixed name gets free answers", "",
-        f"{_JAR}::_checked", 'f"__Secure-{name}" if name.startswith(_BARE_NAME) else name', "name",
+        f"{_JAR}::_sound", 'f"__Secure-{name}" if name.startswith(_BARE_NAME) else name', "name",
         f"{_JAR_TESTS}::test_it_takes_a_session_in_any_form",
     ),
     Quirk(
