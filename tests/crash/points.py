@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -73,6 +74,28 @@ def dying_at(server: RunningServer, point: str) -> Iterator[None]:
         assert server.wait() == -signal.SIGKILL
     finally:
         file.unlink()
+
+
+@contextmanager
+def stopped_at(server: RunningServer, point: str, bring: Callable[[], object]) -> Iterator[None]:
+    """`bring` brings the running server to `point`, where it stands still while what is within is done, and
+    goes on as if no time had passed."""
+    file = server.folder / "crash-at"
+    file.write_text(f"{point}=stop")
+    try:
+        bring()
+        wait_until_stopped(server.pid)
+        yield
+    finally:
+        file.unlink()
+        os.kill(server.pid, signal.SIGCONT)
+
+
+def wait_until_stopped(pid: int) -> None:
+    until = time.monotonic() + 30
+    while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+        assert time.monotonic() < until, "it never got there"
+        time.sleep(0.05)
 
 
 def start(server: RunningServer, question: str, key: str, preset: str = "2m") -> httpx.Response:

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psycopg
@@ -28,6 +29,7 @@ from tests.crash.points import (
     cancel,
     dying_at,
     start,
+    stopped_at,
     upstream_portal,
     wait_until_running,
 )
@@ -201,6 +203,37 @@ def test_it_ends_once_and_charges_once_what_a_worker_died_on(
     asked = [row for row in cluster.books.runs() if f"{point}, {backend}?" in row.question]
     assert {row.backend for row in asked} == {backend}
     assert {row.state for row in asked} <= {"completed", "failed"}
+
+
+def test_it_lets_no_worker_write_that_stood_still_while_another_took_its_run_over_and_was_killed(
+    cluster: Cluster,
+) -> None:
+    """The fence: it wakes with the answer to a submission in hand, and the run has been sent once more."""
+    asleep, other = cluster.workers
+    question, later = "Tides of a sleeper?", "Tides after a sleeper?"
+
+    def known() -> list[tuple[Any, ...]]:
+        return cluster.books.read(
+            f"SELECT upstream_id, kind FROM research_run JOIN research_runevent ON run_id = research_run.id"
+            f" WHERE question = '{question}' AND kind = 'running'"
+        )
+
+    other.terminate()
+    with stopped_at(asleep, "submit.accepted", lambda: start(cluster.web, question, question)):
+        other.launch()
+        with dying_at(other, "poll.answered"):
+            """It takes the run over when its lease has ended."""
+        before = known()
+        assert len(before) == 1
+    # Nobody else is there to answer this one: what the sleeper had in hand it has written by then, or not.
+    start(cluster.web, later, later)
+    cluster.expected += 2
+    cluster.deaths_while_sending += 1
+    cluster.books.wait_for_the_end(cluster.expected, 60)
+    cluster.start()
+    cluster.judge()
+    assert known() == before
+    assert {row.state for row in cluster.books.runs() if "sleeper" in row.question} == {"completed"}
 
 
 @pytest.mark.parametrize(("backend", "point"), STOPS)

@@ -175,6 +175,25 @@ def test_it_piles_up_no_messages_while_every_worker_is_away(cluster: Cluster, va
     cluster.judge()
 
 
+@pytest.mark.cluster
+def test_it_takes_nothing_from_a_living_worker_when_another_was_killed_and_is_back(
+    cluster: Cluster, sandbox: SandboxServer
+) -> None:
+    """The lease: who starts finds runs whose time has come, and which somebody else is sending."""
+    questions = [f"Tides in other hands? {number} [sandbox:slow=6]" for number in range(AT_ONCE)]
+    cluster.workers[1].kill()
+    start_all(cluster.web, questions)
+    until = time.monotonic() + PATIENCE
+    while not all(sandbox.counts().agent_submissions(question) for question in questions):
+        assert time.monotonic() < until, "never sent"
+        time.sleep(0.05)
+    cluster.start()
+    cluster.expected += AT_ONCE
+    cluster.judge()
+    counts = sandbox.counts()
+    assert [counts.agent_submissions(question) for question in questions] == [1] * AT_ONCE
+
+
 @pytest.mark.embedded
 def test_it_outlasts_a_lock_on_its_database(tmp_path: Path, sandbox: SandboxServer) -> None:
     """A backup that locks SQLite for longer than anybody waits: a 503, and what was sent is recorded."""
