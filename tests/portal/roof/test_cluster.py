@@ -7,12 +7,14 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import httpx
 import psycopg
 import pytest
 
+from tests.migrated import new_database
 from tests.portal.roof.visitor import ask, bearer, end_of, hear_of, is_ready, new_session, open_page
 from tests.running_server import RunningServer
 from tests.services import Valkey, free_port
@@ -22,42 +24,63 @@ pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 Make = Callable[..., RunningServer]
 
 
-@pytest.fixture
-def broker() -> Iterator[Valkey]:
+@contextmanager
+def a_valkey() -> Iterator[Valkey]:
     valkey = Valkey()
     valkey.start()
-    yield valkey
-    valkey.close()
+    try:
+        yield valkey
+    finally:
+        valkey.close()
 
 
-@pytest.fixture
-def make(tmp_path: Path, new_postgres_url: str, broker: Valkey) -> Iterator[Make]:
-    """Servers of one cluster, each with its own log but one data folder; ended with the test."""
-    made: list[RunningServer] = []
+@contextmanager
+def servers_of(folder: Path, database_url: str, redis_url: str) -> Iterator[Make]:
+    """Makes servers of one cluster, each with its own log but one data folder; ended at the end."""
     sandbox_port = str(free_port())
+    with ExitStack() as stack:
 
-    def server(**options: str) -> RunningServer:
-        made.append(
-            RunningServer(
-                tmp_path,
+        def make(**options: str) -> RunningServer:
+            server = RunningServer(
+                folder,
                 mode="cluster",
-                database_url=new_postgres_url,
-                redis_url=broker.url,
+                database_url=database_url,
+                redis_url=redis_url,
                 **{"SANDBOX_SECONDS": "1", "SANDBOX_PORT": sandbox_port, **options},  # type: ignore[arg-type]  # roles and environment alike
             )
-        )
-        return made[-1]
+            return stack.enter_context(closing(server))
 
-    yield server
-    for one in made:
-        one.close()
+        yield make
 
 
 @pytest.fixture
-def cluster(make: Make) -> RunningServer:
+def make(tmp_path: Path, new_postgres_url: str) -> Iterator[Make]:
+    with a_valkey() as valkey, servers_of(tmp_path, new_postgres_url, valkey.url) as make:
+        yield make
+
+
+@pytest.fixture
+def doomed(make: Make) -> RunningServer:
+    """A cluster of its own, for a test that ends it."""
     server = make()
     server.start()
     return server
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Valkey]:
+    with a_valkey() as valkey:
+        yield valkey
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, broker: Valkey) -> Iterator[RunningServer]:
+    """One for all tests that leave it running."""
+    folder = tmp_path_factory.mktemp("cluster")
+    with new_database() as url, servers_of(folder, url, broker.url) as make:
+        server = make()
+        server.start()
+        yield server
 
 
 def children(server: RunningServer) -> dict[str, int]:
@@ -109,28 +132,28 @@ def test_it_finds_nothing_wrong_with_itself(cluster: RunningServer) -> None:
     assert checked.returncode == 0, checked.stdout
 
 
-def test_it_ends_every_process_when_it_is_told_to_stop(cluster: RunningServer) -> None:
-    pids = children(cluster).values()
-    with open_page(cluster, new_session(cluster)):
-        assert cluster.terminate(30) == 0
+def test_it_ends_every_process_when_it_is_told_to_stop(doomed: RunningServer) -> None:
+    pids = children(doomed).values()
+    with open_page(doomed, new_session(doomed)):
+        assert doomed.terminate(30) == 0
 
     assert not any(map(is_alive, pids))
 
 
-def test_it_lets_every_process_finish_after_an_interrupt_from_the_terminal(cluster: RunningServer) -> None:
-    os.killpg(cluster.pid, signal.SIGINT)
+def test_it_lets_every_process_finish_after_an_interrupt_from_the_terminal(doomed: RunningServer) -> None:
+    os.killpg(doomed.pid, signal.SIGINT)
 
-    assert cluster.wait(30) == 0
-    assert "ended with code" not in cluster.output()
+    assert doomed.wait(30) == 0
+    assert "ended with code" not in doomed.output()
 
 
-def test_it_takes_its_processes_with_it_when_it_is_killed(cluster: RunningServer) -> None:
-    pids = list(children(cluster).values())
+def test_it_takes_its_processes_with_it_when_it_is_killed(doomed: RunningServer) -> None:
+    pids = list(children(doomed).values())
 
-    os.kill(cluster.pid, signal.SIGKILL)
+    os.kill(doomed.pid, signal.SIGKILL)
 
     assert eventually(lambda: not any(map(is_alive, pids)))
-    cluster.kill()
+    doomed.kill()
 
 
 @pytest.mark.parametrize("role", ["web", "worker", "beat"])
