@@ -17,7 +17,7 @@ from celery import shared_task
 from celery.worker import state as worker
 
 from portal.services.queue import ring
-from research.services import advance, sweep
+from research.services import advance, library_index, sweep
 from research.services.lookout import Lookout
 from research.services.watch import Watch
 
@@ -25,6 +25,8 @@ LANES = {"submit": 3, "poll": 2, "stop": 1, "tidy": 1}
 """Together fewer than a worker's threads, so that a sweep always finds one."""
 SPELL = 60.0
 """Seconds after which a loop ends, and rings for another."""
+REST = 0.05
+"""Seconds between two batches of what can wait."""
 
 _lanes = {name: threading.BoundedSemaphore(count) for name, count in LANES.items()}
 _lookout = Lookout()
@@ -50,6 +52,15 @@ def poll() -> None:
 @shared_task(name="research.stop")
 def stop() -> None:
     _work("stop", advance.stop_next)
+
+
+@shared_task(name=library_index.INDEX)
+def index() -> None:
+    """In the lane of what can wait, and never without a rest: the sweep rings for what is left."""
+    with _lane("tidy") as free:
+        until = time.monotonic() + SPELL
+        while free and library_index.index_next() and time.monotonic() < until and worker.should_stop is None:
+            time.sleep(REST)
 
 
 @shared_task(name="research.sweep")

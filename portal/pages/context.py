@@ -25,6 +25,7 @@ NAVIGATION = (
     Place("ask", "Ask"),
     Place("runs", "Runs", ("run",)),
     Place("chat", "Chat", ("conversation",)),
+    Place("library", "Library"),
     Place("keys", "Keys", ("key-rotate", "key-revoke")),
     Place("connect", "Connect"),
     Place("team", "Team", ("shared-reports",)),

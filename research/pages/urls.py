@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from research.pages import ask, runs, sharing
+from research.pages import ask, library, runs, sharing
 
 urlpatterns = [
     path("", ask.ask, name="ask"),
@@ -14,5 +14,8 @@ urlpatterns = [
     path("runs/<str:public_id>/stop", runs.stop, name="run-stop"),
     path("runs/<str:public_id>/share", sharing.share, name="run-share"),
     path("runs/<str:public_id>/take-back", sharing.take_back, name="run-take-back"),
+    path("library", library.show, name="library"),
+    path("library/<uuid:item>/tag", library.add_tag, name="library-tag"),
+    path("library/<uuid:item>/untag", library.remove_tag, name="library-untag"),
     path("team/reports", sharing.show_shared, name="shared-reports"),
 ]

@@ -17,7 +17,7 @@ from portal.services.queue import ring
 from proxy.services import duties
 from research.models.reports import Report, RunEvent
 from research.models.runs import Run
-from research.services import advance, watch
+from research.services import advance, library_index, watch
 from research.services.threads import forget_threads
 
 BATCH = 200
@@ -37,6 +37,8 @@ def sweep() -> None:
     for task, due in WORK.items():
         if due(now).exists():
             ring(task)
+    if library_index.due().order_by().exists():
+        ring(library_index.INDEX)
 
 
 def tidy_due() -> None:

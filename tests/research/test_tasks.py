@@ -46,15 +46,16 @@ def test_it_rings_once_for_each_kind_of_work_however_much_is_due() -> None:
     stopping, running = [run.pk for run in runs[:20]], [run.pk for run in runs[20:40]]
     Run.objects.filter(pk__in=running).update(state=State.RUNNING)
     Run.objects.filter(pk__in=stopping).update(state=State.CANCELLING)
-    with messages(expected=3) as sent:
+    with messages(expected=4) as sent:
         sweep.sweep()
-    assert sent == {"research.submit": 1, "research.stop": 1, "research.poll": 1}
+    assert sent == {"research.submit": 1, "research.stop": 1, "research.poll": 1, "research.index": 1}
 
 
 @pytest.mark.django_db
 def test_it_rings_for_nothing_when_nothing_is_due() -> None:
     ask(somebody())
     Run.objects.update(next_run_at=timezone.now() + timedelta(minutes=1))
+    tasks.index()
     with messages(expected=0) as sent:
         sweep.sweep()
     assert not sent

@@ -63,6 +63,10 @@ def a_run_s_page(who: Chatter) -> Parts:
     return {"public_id": a_run(who)["id"]}
 
 
+def a_thing_in_the_library(who: Chatter) -> Parts:
+    return {"item": a_talk(who)["conversation_id"]}
+
+
 Maker = Callable[[Chatter], Parts]
 OF_DOORS: dict[str, tuple[Maker, ...]] = {
     "/v1/agent/{id}": (a_run,),
@@ -90,6 +94,8 @@ OF_PAGES: dict[str, Maker] = {
     "chat/<uuid:conversation_id>/stop": a_talk,
     "chat/<uuid:conversation_id>/rename": a_talk,
     "chat/<uuid:conversation_id>/delete": a_talk,
+    "library/<uuid:item>/tag": a_thing_in_the_library,
+    "library/<uuid:item>/untag": a_thing_in_the_library,
     "keys/<str:public_id>/rotate": a_key,
     "keys/<str:public_id>/revoke": a_key,
     "team/members/<int:member>/role": a_member,

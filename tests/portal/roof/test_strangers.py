@@ -226,7 +226,7 @@ def test_it_wants_a_key_and_a_scope_at_every_door() -> None:
 
 def test_it_sends_whoever_is_not_logged_in_to_the_door() -> None:
     parts = {"public_id": "x", "member": "1", "invitation": "1", "token": "x"}
-    parts["conversation_id"] = "00000000-0000-4000-8000-000000000000"
+    parts["conversation_id"] = parts["item"] = "00000000-0000-4000-8000-000000000000"
     for path in pages():
         answers = [shown(Client(), method, path, parts)[:2] for method in ("get", "post")]
         status, place = next(answer for answer in answers if answer[0] != 405)
