@@ -57,20 +57,20 @@ def run(*statements: Statement | None) -> list[Any]:
 
 def begin(*statements: Statement | None) -> list[Any]:
     """`run`, as the first thing in a transaction, whose BEGIN goes along where that can be."""
-    return _run(statements, begins=connection.vendor == "postgresql" and trips.may_begin())
+    return _run(statements, begins=_is_postgresql() and trips.may_begin())
 
 
 def end(*statements: Statement | None) -> list[Any]:
     """`run`, as the last thing in a transaction, whose COMMIT goes along where that can be. Nothing that
     may fail is done after it: the end of the block finds all of it over."""
-    return _run(statements, ends=connection.vendor == "postgresql" and trips.may_end())
+    return _run(statements, ends=_is_postgresql() and trips.may_end())
 
 
 def _run(statements: Sequence[Statement | None], *, begins: bool = False, ends: bool = False) -> list[Any]:
     wanted = [statement for statement in statements if statement is not None]
     if not wanted and not ends:
         return [None] * len(statements)
-    if connection.vendor == "postgresql":
+    if _is_postgresql():
         answers = trips.send([statement.parts()[0] for statement in wanted], begins=begins, ends=ends)
         found = [statement.read(rows, ()) for statement, rows in zip(wanted, answers, strict=True)]
     else:
@@ -141,10 +141,10 @@ class Insert:
     replaces: tuple[str, ...] = ()
 
     def parts(self) -> list[Asked]:
-        fields, sql = _fields(self.model), _insert(self.model, self.replaces)
-        rows = _written(fields, self.rows)
-        if connection.vendor == "postgresql":
-            return [Asked(sql, [_as_json(fields, rows)])]
+        columns, sql = _columns(self.model), _insert(self.model, self.replaces)
+        rows = columns.written(self.rows)
+        if _is_postgresql():
+            return [Asked(sql, [columns.as_json(rows)])]
         return [Asked(sql, row) for row in rows]
 
     def read(self, rows: Sequence[Sequence[Any]], counts: Sequence[int]) -> None:
@@ -162,16 +162,15 @@ class Update:
 
     def parts(self) -> list[Asked]:
         names = tuple(next(iter(self.changes.values())))
-        fields = [_field(self.model, name) for name in ("pk", *names)]
-        tests = [_stored(_field(self.model, name), value) for name, value in self.where.items()]
-        sql = _update(self.model, names, tuple(self.where))
-        rows = _written(fields, [(key, *change.values()) for key, change in self.changes.items()])
-        if connection.vendor == "postgresql":
-            return [Asked(sql, [_as_json(fields, rows), *tests])]
+        columns, sql = _columns(self.model, ("pk", *names)), _update(self.model, names, tuple(self.where))
+        (tests,) = _columns(self.model, tuple(self.where)).written([[*self.where.values()]])
+        rows = columns.written([(key, *change.values()) for key, change in self.changes.items()])
+        if _is_postgresql():
+            return [Asked(sql, [columns.as_json(rows), *tests])]
         return [Asked(sql, [*row[1:], row[0], *tests]) for row in rows]
 
     def read(self, rows: Sequence[Sequence[Any]], counts: Sequence[int]) -> set[Any]:
-        if connection.vendor == "postgresql":
+        if _is_postgresql():
             return {key for (key,) in rows}
         return {key for key, count in zip(self.changes, counts, strict=True) if count}
 
@@ -205,7 +204,7 @@ def update(model: type[Model], changes: Mapping[Any, Mapping[str, Any]], **where
 def among(column: str, values: Collection[object]) -> tuple[str, list[Any]]:
     """That `column` is one of `values`, and what is to be given for that: on PostgreSQL the text is the
     same for any number of them."""
-    if connection.vendor == "postgresql":
+    if _is_postgresql():
         return f"{column} = ANY(%s)", [[*values]]
     return f"{column} IN ({marks(values)})", [*values]
 
@@ -215,6 +214,7 @@ def marks(values: Collection[object]) -> str:
     return ", ".join(["%s"] * len(values)) or "NULL"
 
 
+@cache
 def for_update() -> str:
     """Locks what is read. SQLite, whose transactions are IMMEDIATE, has the whole database.
 
@@ -224,17 +224,34 @@ def for_update() -> str:
     return " FOR NO KEY UPDATE" if connection.features.has_select_for_update else ""
 
 
-def _written(fields: Sequence[Field[Any, Any]], rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
-    writers = [_writer(field) for field in fields]
-    return [
-        [value if write is None else write(value) for write, value in zip(writers, row, strict=True)]
-        for row in rows
-    ]
+@cache
+def _is_postgresql() -> bool:
+    return bool(connection.vendor == "postgresql")
 
 
-def _as_json(fields: Sequence[Field[Any, Any]], rows: Sequence[Sequence[Any]]) -> str:
-    names = [field.column for field in fields]
-    return msgspec.json.encode([dict(zip(names, row, strict=True)) for row in rows]).decode()
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Columns in the order of a row's values, each with what makes a value the column's."""
+
+    names: tuple[str, ...]
+    writers: tuple[Callable[[Any], Any] | None, ...]
+
+    def written(self, rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
+        return [
+            [value if write is None else write(value) for write, value in zip(self.writers, row, strict=True)]
+            for row in rows
+        ]
+
+    def as_json(self, rows: Sequence[Sequence[Any]]) -> str:
+        objects = [dict(zip(self.names, row, strict=True)) for row in rows]
+        return msgspec.json.encode(objects).decode()
+
+
+@cache
+def _columns(model: type[Model], names: tuple[str, ...] | None = None) -> _Columns:
+    """Of the fields called so; without `names`, of those that a new row brings a value for."""
+    fields = _fields(model) if names is None else tuple(_field(model, name) for name in names)
+    return _Columns(tuple(str(field.column) for field in fields), tuple(_writer(field) for field in fields))
 
 
 @cache
@@ -244,23 +261,17 @@ def _field(model: type[Model], name: str) -> Field[Any, Any]:
     return found
 
 
-@cache
 def _writer(field: Field[Any, Any]) -> Callable[[Any], Any] | None:
     """What makes a field's value the column's; None when it is that already."""
     if isinstance(field, ForeignKey):
         return _writer(field.target_field)
-    if connection.vendor != "postgresql":
+    if not _is_postgresql():
         is_plain = isinstance(field, AS_THEY_ARE) and not hasattr(field, "from_db_value")
         return None if is_plain else lambda value: field.get_db_prep_save(value, connection)
     if isinstance(field, BinaryField):
         raise TypeError(f"{field}: JSON has no bytes")
     is_plain = isinstance(field, AS_THEY_ARE + ON_POSTGRESQL_TOO) and not hasattr(field, "from_db_value")
     return None if is_plain or type(field) is JSONField else field.get_prep_value
-
-
-def _stored(field: Field[Any, Any], value: Any) -> Any:
-    write = _writer(field)
-    return value if write is None else write(value)
 
 
 @cache
@@ -305,7 +316,7 @@ def _select(model: type[Model]) -> str:
 
 
 def _fresh(fields: Sequence[Field[Any, Any]]) -> str:
-    """The rows of `_as_json`, as a table."""
+    """The rows of `as_json`, as a table."""
     columns = ", ".join(f'"{field.column}" {field.db_type(connection)}' for field in fields)
     return f"json_to_recordset(%s::json) AS fresh ({columns})"
 
@@ -314,8 +325,7 @@ def _fresh(fields: Sequence[Field[Any, Any]]) -> str:
 def _insert(model: type[Model], replaces: tuple[str, ...]) -> str:
     fields = _fields(model)
     names = ", ".join(f'"{field.column}"' for field in fields)
-    is_postgresql = connection.vendor == "postgresql"
-    values = f"SELECT {names} FROM {_fresh(fields)}" if is_postgresql else f"VALUES ({marks(fields)})"
+    values = f"SELECT {names} FROM {_fresh(fields)}" if _is_postgresql() else f"VALUES ({marks(fields)})"
     sql = f'INSERT INTO "{model._meta.db_table}" ({names}) {values}'
     if replaces:
         columns = [_field(model, name).column for name in replaces]
@@ -340,7 +350,7 @@ def _update(model: type[Model], names: tuple[str, ...], where: tuple[str, ...]) 
     table, key = model._meta.db_table, _field(model, "pk")
     fields = [_field(model, name) for name in names]
     tests = "".join(f' AND "{table}"."{_field(model, name).column}" = %s' for name in where)
-    if connection.vendor == "postgresql":
+    if _is_postgresql():
         sets = ", ".join(f'"{field.column}" = fresh."{field.column}"' for field in fields)
         mine = f'"{table}"."{key.column}"'
         same = f'{mine} = fresh."{key.column}"'

@@ -16,7 +16,8 @@ from itertools import count
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
-from django.db import DatabaseError, connection
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg import Connection
 from psycopg.pq import TransactionStatus
 
@@ -47,21 +48,25 @@ _prepared: WeakKeyDictionary[Connection[Any], set[str] | None] = WeakKeyDictiona
 
 def may_begin() -> bool:
     """Whether the server has not heard yet of the transaction that is open for Django."""
-    return connection.in_atomic_block and _status() == TransactionStatus.IDLE
+    database = connections[DEFAULT_DB_ALIAS]
+    return database.in_atomic_block and _status(database) == TransactionStatus.IDLE
 
 
 def may_end() -> bool:
     """Whether the transaction ends with the innermost block."""
-    is_outermost = connection.in_atomic_block and not connection.savepoint_ids and connection.commit_on_exit
-    return is_outermost and not connection.needs_rollback and _status() == TransactionStatus.INTRANS
+    database = connections[DEFAULT_DB_ALIAS]
+    if not database.in_atomic_block or database.savepoint_ids or not database.commit_on_exit:
+        return False
+    return not database.needs_rollback and _status(database) == TransactionStatus.INTRANS
 
 
 def send(asked: Sequence[Asked], *, begins: bool = False, ends: bool = False) -> list[Rows]:
     """The rows that each brings; the transaction's BEGIN goes before them, or its COMMIT behind."""
+    database = connections[DEFAULT_DB_ALIAS]  # once: what stands for it elsewhere looks for it each time
     if begins:
         # Else the driver sends a BEGIN of its own, and waits for it. What is open it asks the server.
-        connection.connection.autocommit = True
-    known = _known()
+        database.connection.autocommit = True
+    known = _known(database)
     fresh = {} if known is None else {one.sql: _name(one.sql) for one in asked if _is_new(one, known)}
     before = [
         *(["BEGIN"] if begins else []),
@@ -72,10 +77,10 @@ def send(asked: Sequence[Asked], *, begins: bool = False, ends: bool = False) ->
     texts = [one.sql if known is None or one.varies else _executing(one) for one in asked]
     values = [value for one in asked for value in one.values]
     try:
-        found = _answers(before, texts, ["COMMIT"] if ends else [], values)
+        found = _answers(database, before, texts, ["COMMIT"] if ends else [], values)
     except DatabaseError:
         if fresh:  # how many of them it knows now is anybody's guess
-            _prepared[connection.connection] = None
+            _prepared[database.connection] = None
         raise
     if known is not None:
         known.update(fresh.values())
@@ -96,10 +101,13 @@ def plainly_if_need_be(work: Callable[[], Result]) -> Result:
     return work()
 
 
-def _answers(before: list[str], texts: list[str], after: list[str], values: list[Any]) -> list[Rows]:
+def _answers(
+    database: BaseDatabaseWrapper, before: list[str], texts: list[str], after: list[str], values: list[Any]
+) -> list[Rows]:
     found: list[Rows] = []
-    with connection.cursor() as cursor:
-        cursor.execute(";\n".join([*before, *texts, *after]), values)
+    with database.cursor() as wrapped:
+        wrapped.execute(";\n".join([*before, *texts, *after]), values)
+        cursor = wrapped.cursor  # all has come: what is read of it now raises no error of the database
         for _ in before:
             cursor.nextset()
         for _ in texts:
@@ -108,15 +116,15 @@ def _answers(before: list[str], texts: list[str], after: list[str], values: list
     return found
 
 
-def _status() -> TransactionStatus:
-    return TransactionStatus(connection.connection.pgconn.transaction_status)
+def _status(database: BaseDatabaseWrapper) -> TransactionStatus:
+    return TransactionStatus(database.connection.pgconn.transaction_status)
 
 
-def _known() -> set[str] | None:
+def _known(database: BaseDatabaseWrapper) -> set[str] | None:
     """The names that may be used; None for plain text."""
-    if _speaks_plainly or not connection.in_atomic_block:
+    if _speaks_plainly or not database.in_atomic_block:
         return None
-    return _prepared.setdefault(connection.connection, set())
+    return _prepared.setdefault(database.connection, set())
 
 
 def _is_new(asked: Asked, known: set[str]) -> bool:
