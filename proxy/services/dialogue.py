@@ -55,7 +55,10 @@ def ask(who: Principal, wish: Wish, conversation_id: UUID | None = None) -> Chat
         raise _still_answering()
     request = request_of(earlier, wish.text, wish.model, thinking=wish.thinking)
     chat_id = conversation_id or uuid4()
-    question = replace(prepare_chat(who, request, DOOR, chat_id), turn_id=wish.turn_id)
+    try:
+        question = replace(prepare_chat(who, request, DOOR, chat_id), turn_id=wish.turn_id)
+    except BadRequest as problem:
+        raise _too_long_by_now(problem) if earlier else problem from None
     try:
         with transaction.atomic():
             _touch(who, chat_id, wish.text, is_new=conversation_id is None)
@@ -150,6 +153,13 @@ def _sent_before(who: Principal, wish: Wish) -> ChatTurn | None:
     if turn is not None and (turn.user_id != who.user_id or turn.conversation is None):
         raise NotFound("There is no chat of this name.")
     return turn
+
+
+def _too_long_by_now(problem: BadRequest) -> BadRequest:
+    """A talk that has grown too long ends with words about what to do."""
+    if problem.code != "context_length_exceeded":
+        return problem
+    return BadRequest(f"{problem.message} Start a new chat.", param="message", code=problem.code)
 
 
 def _still_answering() -> BadRequest:

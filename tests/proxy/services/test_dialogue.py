@@ -267,6 +267,15 @@ def test_it_refuses_what_is_too_long_or_nothing(user: User) -> None:
         ask(user, " \r\n ")
 
 
+def test_it_says_what_to_do_with_a_talk_that_has_become_too_long(user: User) -> None:
+    first = talk(user, f"{'a' * 95_000} {say('Yes.')}")
+
+    with pytest.raises(BadRequest, match=r"at most 96,000 can be sent\. Start a new chat\.") as refused:
+        ask(user, "b" * 2_000, first.conversation_id)
+
+    assert refused.value.code == "context_length_exceeded"
+
+
 def test_it_ends_a_turn_whose_session_was_removed(user: User) -> None:
     turn = ask(user)
     WebAccount.objects.all().delete()
