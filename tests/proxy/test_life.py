@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from tests import warm_start
+from tests.portal.roof.visitor import new_session
 from tests.running_server import RunningServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.embedded]
@@ -38,6 +39,13 @@ def begin_and_kill(server: RunningServer) -> None:
         server.kill()
 
 
+def page_of_accounts(server: RunningServer, path: str) -> str:
+    cookies = {"sessionid": new_session(server)}
+    answer = httpx.get(f"{server.url}/admin/proxy/webaccount/{path}", cookies=cookies, timeout=60)
+    assert "sandbox" in answer.raise_for_status().text
+    return answer.text
+
+
 def test_chat_works_at_once_and_the_session_is_looked_after(tmp_path: Path) -> None:
     with RunningServer(tmp_path / "portal") as server:
         answer = chat(server)
@@ -58,7 +66,7 @@ def test_chat_works_at_once_and_the_session_is_looked_after(tmp_path: Path) -> N
         assert "sandbox-max-portal" not in server.output()
 
 
-def test_a_token_that_is_rotated_by_every_answer_survives_kills(tmp_path: Path) -> None:
+def test_a_token_that_is_rotated_by_every_answer_survives_kills_and_is_seen_nowhere(tmp_path: Path) -> None:
     with RunningServer(tmp_path / "portal") as server:
         put = warm_start.run(["manage.py", "set_cookie"], server.environment, timeout=60, input=RESTLESS)
         assert "is signed in" in put.stdout, put.stderr
@@ -67,6 +75,14 @@ def test_a_token_that_is_rotated_by_every_answer_survives_kills(tmp_path: Path) 
             server.start()
 
         answer = chat(server)
-
         assert answer.status_code == 200, answer.text
+
+        refused = chat(server, messages=[{"role": "user", "content": "Why? [sandbox:web.forbidden]"}])
+        assert refused.status_code == 502
+        pages = [page_of_accounts(server, path) for path in ("", "1/change/", "1/history/")]
+        server.terminate()
+        kept = b"".join(path.read_bytes() for path in (server.folder / "data").glob("sonde.sqlite3*"))
+        # What was put in is the beginning of every value that it was rotated to.
+        places = (answer.text, refused.text, *pages, kept.decode("latin-1"))
+        assert not any(RESTLESS in place or server.api_key in place for place in places)
         assert RESTLESS not in server.output()
