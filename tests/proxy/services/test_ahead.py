@@ -24,6 +24,7 @@ from tests.proxy.chatting import Chatter, chatter
 from tests.sandbox_server import SandboxServer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("sandbox")]
+BEFORE = "What was asked before?"
 FOR_A_SECOND = "Why? [sandbox:duration=1]"
 SLOWLY = "Why? [sandbox:web.first-frame=20]"
 
@@ -42,13 +43,15 @@ def pool() -> WebAccount:
 def who(pool: WebAccount) -> Chatter:
     """Somebody with credit for thousands, whom a round has just seen."""
     rich = chatter(1000)
-    assert rich.chat().status_code == 200
+    assert rich.chat(BEFORE).status_code == 200
     return rich
 
 
 def asks(sandbox: SandboxServer) -> list[dict[str, Any]]:
-    """But for the one of the chat before; the newest first."""
-    return sandbox.web_requests("/rest/sse/perplexity_ask")[:-1]
+    """Those that came after the chat before, the newest first: an earlier test's may have come before it."""
+    newest_first = sandbox.web_requests("/rest/sse/perplexity_ask")
+    before = next(place for place, ask in enumerate(newest_first) if BEFORE in str(ask))
+    return newest_first[:before]
 
 
 def rounds_after(meanwhile: Callable[[], None]) -> AbstractContextManager[Any]:
