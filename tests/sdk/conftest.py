@@ -13,8 +13,8 @@ import perplexity
 import pytest
 
 from tests.migrated import new_database
-from tests.running_server import RunningServer
-from tests.services import running
+from tests.running_server import Role, RunningServer
+from tests.services import free_port, running
 
 TERMINAL = ("completed", "failed", "incomplete", "cancelled")
 PATIENCE = 60.0
@@ -32,16 +32,36 @@ Poll = Callable[[Any, str], Any]
 def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningServer]:
-    """The cluster has a database and a broker of its own: nobody else's messages reach its worker."""
     folder: Path = tmp_path_factory.mktemp("server")
     with ExitStack() as stack:
         if request.param == "cluster":
-            postgres, valkey = stack.enter_context(new_database()), stack.enter_context(running("valkey"))
-            server = RunningServer(folder, mode="cluster", database_url=postgres, redis_url=valkey)
+            servers = cluster(
+                folder, stack.enter_context(new_database()), stack.enter_context(running("valkey"))
+            )
         else:
-            server = RunningServer(folder)
-        server.environment |= {"SANDBOX_SECONDS": "0.5", "RESEARCH_POLL_SECONDS": "0.2"}
-        yield stack.enter_context(server)
+            servers = [RunningServer(folder)]
+        for server in servers:
+            server.environment |= {"SANDBOX_SECONDS": "0.5", "RESEARCH_POLL_SECONDS": "0.2"}
+            stack.enter_context(server)
+        yield servers[0]
+
+
+def cluster(folder: Path, database_url: str, redis_url: str) -> list[RunningServer]:
+    """With a database and a broker of its own: nobody else's messages reach its worker. The web process is
+    the first."""
+    roles: tuple[Role, ...] = ("web", "worker", "beat")
+    port = str(free_port())
+    return [
+        RunningServer(
+            folder,
+            mode="cluster",
+            role=role,
+            database_url=database_url,
+            redis_url=redis_url,
+            SANDBOX_PORT=port,
+        )
+        for role in roles
+    ]
 
 
 @pytest.fixture
