@@ -27,10 +27,9 @@ Result = TypeVar("Result")
 Rows = Sequence[Sequence[Any]]
 NOT_KEPT = frozenset({"26000", "42P05", "0A000"})
 """There is no such statement; there is one already; its tables are not what they were."""
-GENERIC = "SET LOCAL plan_cache_mode = force_generic_plan"
-"""Else a statement is planned anew for each list that is shorter than PostgreSQL takes for usual."""
-BY_INDEX = "SET LOCAL enable_seqscan = off"
-"""While plans are made: they are for tables as they will be, and may be made while those are empty."""
+PLANS = ("SET LOCAL plan_cache_mode = force_generic_plan", "SET LOCAL enable_seqscan = off")
+"""A plan is made once, for any values: else there is one for each list that is shorter than PostgreSQL takes
+for usual. It goes by the indexes, whatever the tables hold at that moment: they will hold more."""
 
 
 class Asked(NamedTuple):
@@ -70,8 +69,7 @@ def send(asked: Sequence[Asked], *, begins: bool = False, ends: bool = False) ->
     fresh = {} if known is None else {one.sql: _name(one.sql) for one in asked if _is_new(one, known)}
     before = [
         *(["BEGIN"] if begins else []),
-        *([GENERIC] if known is not None else []),
-        *([BY_INDEX] if fresh else []),
+        *(PLANS if known is not None else []),
         *(_preparing(name, sql) for sql, name in fresh.items()),
     ]
     texts = [one.sql if known is None or one.varies else _executing(one) for one in asked]
