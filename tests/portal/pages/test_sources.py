@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
+from tests.tables import of_each
 
 ROOT = Path(__file__).resolve().parents[3]
 TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
@@ -15,11 +15,11 @@ CSS = "".join(path.read_text() for path in STATIC if path.suffix == ".css")
 TOKENS = set(re.findall(r"(--[a-z0-9-]+):", CSS))
 
 
-def name(path: Path) -> str:
-    return str(path.relative_to(ROOT))
+def named(paths: list[Path]) -> dict[str, list[Path]]:
+    return {str(path.relative_to(ROOT)): [path] for path in paths}
 
 
-@pytest.mark.parametrize("path", TEMPLATES, ids=name)
+@of_each(named(TEMPLATES))
 def test_it_has_nothing_inline(path: Path) -> None:
     text = path.read_text()
 
@@ -27,7 +27,7 @@ def test_it_has_nothing_inline(path: Path) -> None:
     assert not re.search(r"<script(?![^>]*\ssrc=)", text)
 
 
-@pytest.mark.parametrize("path", [*TEMPLATES, *STATIC], ids=name)
+@of_each(named([*TEMPLATES, *STATIC]))
 def test_it_takes_nothing_from_outside(path: Path) -> None:
     text = path.read_text().replace('xmlns="http://www.w3.org/2000/svg"', "")
 
@@ -35,7 +35,7 @@ def test_it_takes_nothing_from_outside(path: Path) -> None:
     assert not re.search(r"(?:url\(|@import |from )[\"']?(?:https?:)?//", text)
 
 
-@pytest.mark.parametrize("path", TEMPLATES, ids=name)
+@of_each(named(TEMPLATES))
 def test_it_uses_icons_that_exist(path: Path) -> None:
     assert set(re.findall(r"{% icon '([a-z0-9-]+)'", path.read_text())) <= ICONS
 
@@ -46,7 +46,7 @@ def test_it_uses_tokens_that_exist() -> None:
     assert used <= TOKENS
 
 
-@pytest.mark.parametrize("path", [path for path in STATIC if path.suffix == ".css"], ids=name)
+@of_each(named([path for path in STATIC if path.suffix == ".css"]))
 def test_it_names_colours_in_one_place(path: Path) -> None:
     if path.name != "tokens.css":
         bare = re.sub(r"light-dark\([^;]*\)|rgb\(8 18 16 / 45%\)", "", path.read_text())

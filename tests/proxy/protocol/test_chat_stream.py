@@ -23,6 +23,7 @@ from proxy.protocol.delta import (
 )
 from proxy.protocol.verdicts import problem_of
 from tests.proxy.protocol.samples import SAMPLES, Sample, last_of, read
+from tests.tables import of_each
 
 HEAD = ChatHead("chatcmpl-0123456789ab", 1_790_000_000, "gpt")
 PAGE = Source("https://a.example/harbour", "Harbour guide")
@@ -263,7 +264,7 @@ def test_it_trims_a_plain_answer_and_moves_its_citations() -> None:
     assert [one["url_citation"]["end_index"] for one in message["annotations"]] == [4]
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=str)
+@of_each({sample.name: [sample] for sample in SAMPLES})
 def test_it_says_the_same_streamed_and_plain(sample: Sample) -> None:
     deltas = read([sample.stream], sample.requested)
     done = last_of(deltas)

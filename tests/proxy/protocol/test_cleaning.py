@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from proxy.protocol.cleaning import ALL_SOURCES, LONGEST_SPAN, PATIENCE, Mark, Stripper, clean
 from tests.examples import examples
+from tests.tables import of_each
 
 CONTRACT: dict[str, tuple[str, str]] = {
     "marks": ("Rust 1.0 shipped in 2015[1][3].", "Rust 1.0 shipped in 2015."),
@@ -76,9 +77,7 @@ OURS: dict[str, tuple[str, str]] = {
     "windows line ends": ("```\r\nword[1]\r\n```\r\nword[1]\r\n", "```\r\nword[1]\r\n```\r\nword\r\n"),
     "other scripts": ("潮が満ちる[1]。Ебь[2] 🌊[3]", "潮が満ちる。Ебь 🌊"),
 }
-table = pytest.mark.parametrize(
-    ("text", "cleaned"), [*CONTRACT.values(), *OURS.values()], ids=[*CONTRACT, *OURS]
-)
+table = of_each(CONTRACT | OURS)
 
 
 @table

@@ -8,10 +8,11 @@ from proxy.protocol.cleaning import ALL_SOURCES, clean
 from proxy.protocol.delta import Delta, Done, Fault, FaultKind, Source, SourceFound, Text
 from proxy.protocol.finishing import Finisher
 from tests.proxy.protocol.samples import SAMPLES, Sample, last_of, read, text_of
+from tests.tables import of_each
 
 A, B, C = (Source(f"https://{name}.example/", name) for name in "abc")
 FOUND: list[Delta] = [SourceFound(number, 3, source) for number, source in enumerate((A, B, C), 1)]
-samples = pytest.mark.parametrize("sample", SAMPLES, ids=str)
+samples = of_each({sample.name: [sample] for sample in SAMPLES})
 
 
 def finish(streamed: str, ended: str) -> tuple[str, Done]:

@@ -12,12 +12,13 @@ from proxy.protocol.finishing import Finisher
 from proxy.protocol.web_events import WebAnswer
 from tests.examples import examples
 from tests.proxy.protocol.samples import SAMPLES, Sample, last_of, load, meaning, read, text_of
+from tests.tables import of_each
 
-samples = pytest.mark.parametrize("sample", SAMPLES, ids=str)
+samples = of_each({sample.name: [sample] for sample in SAMPLES})
 SHORT = [sample for sample in SAMPLES if len(sample.stream) < 4000]
 
 
-@samples
+@pytest.mark.parametrize("sample", SAMPLES, ids=str)
 def test_it_reads_each_golden_stream(sample: Sample) -> None:
     found = meaning(read([sample.stream], sample.requested))
 
