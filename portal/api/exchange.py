@@ -64,7 +64,7 @@ class Exchange:
             return
         except Exception as error:  # whatever it is, it becomes an answer
             answer = answer_of(problem_of(error, self.request_id), self.path)
-        await self.send_whole(replace(answer, headers={**later.headers, **answer.headers}))
+        await self.send_whole(Answer(answer.body, answer.status, {**later.headers, **answer.headers}))
 
     async def download(self, file: Download, *, with_body: bool) -> None:
         """The server breaks off a connection whose answer was never ended: nobody takes a part for the

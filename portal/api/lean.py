@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -93,30 +93,31 @@ class Doors:
         route = found.get("GET" if scope["method"] == "HEAD" else scope["method"])
         if route is None:
             raise MethodNotAllowed(f"Use one of these methods here: {methods}.", headers={"Allow": methods})
-        call = Call(
+        call = partial(
+            Call,
             method=scope["method"],
             path=scope["path"],
             parts=parts_of(route.path, scope["path"]),
             query=query_of(scope["query_string"]),
             headers=headers,
-            body=b"",
             peer=scope["client"][0] if scope.get("client") else None,
             request_id=request_id,
             presence=presence,
         )
         receive = presence.receive
         if isinstance(route, UploadRoute):
-            return await route.reply(call, body_pieces(headers, receive, self.body_seconds, route.largest))
+            body = body_pieces(headers, receive, self.body_seconds, route.largest)
+            return await route.reply(call(body=b""), body)
         if route.method != "POST":
-            return await route.reply(call)
+            return await route.reply(call(body=b""))
         size, largest, room = announced_size(headers), _largest(route), None
         if size > LARGE or self.room.is_short:
-            await route.look_first(call)
+            await route.look_first(call(body=b""))
         else:
             room = self.room
         async with self.large if min(size, largest) > LARGEST_BODY else nullcontext():
-            body = await read_body(headers, receive, self.body_seconds, largest, room)
-            return await route.reply(replace(call, body=body))
+            whole = await read_body(headers, receive, self.body_seconds, largest, room)
+            return await route.reply(call(body=whole))
 
     def _find(self, path: str) -> dict[str, Route]:
         """The routes at `path`, by method. Raises NotFound."""

@@ -55,6 +55,8 @@ class Enclosed:
 
     def attached_to(self, conversation: Conversation) -> Conversation:
         """With what tells its attachments from others of the same names."""
+        if not self.enclosures:
+            return conversation
         before = tuple(one.fingerprint for one in self.enclosures if not one.is_new)
         new = tuple(one.fingerprint for one in self.enclosures if one.is_new)
         return replace(conversation, attached_before=before, attached=new)

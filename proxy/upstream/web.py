@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from django.conf import settings
 
@@ -113,9 +113,15 @@ class Opened:
 
 
 def new_ids() -> AskIds:
-    # In one read: the system's randomness is the dearest part of an id.
-    chance = os.urandom(64)
-    return AskIds(*(str(UUID(bytes=chance[at : at + 16], version=4)) for at in range(0, 64, 16)))
+    # In one read, and without the class of the library: that takes five times as long for each question.
+    digits = os.urandom(64).hex()
+    return AskIds(*(_random_uuid(digits[at : at + 32]) for at in range(0, 128, 32)))
+
+
+def _random_uuid(digits: str) -> str:
+    """The text of a UUID of version 4 from 32 random hex digits."""
+    variant = "89ab"[int(digits[16], 16) & 3]
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
 
 async def ask(session: Session, ask: Ask, ids: AskIds) -> Opened | Fault:

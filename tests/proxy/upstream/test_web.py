@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import astuple
+from uuid import RFC_4122, UUID
 
 import pytest
 from pytest_django.fixtures import Settings
@@ -275,3 +277,11 @@ def test_it_finds_no_answer_to_take_up_where_there_is_none(sandbox: SandboxServe
 
     assert isinstance(gone, Fault)
     assert gone.kind in (FaultKind.FORBIDDEN, FaultKind.REJECTED)
+
+
+def test_it_draws_fresh_ids_as_browsers_do() -> None:
+    told = [text for _ in range(200) for text in astuple(web.new_ids())]
+
+    assert len(set(told)) == 800
+    for text in told:
+        assert (str(UUID(text)), UUID(text).version, UUID(text).variant) == (text, 4, RFC_4122)
