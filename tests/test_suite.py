@@ -13,6 +13,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from uuid import uuid4
 
 import pytest
 
@@ -204,7 +205,7 @@ def is_free_soon(port: int) -> bool:
 
 def pass_over(folder: Path, sample: str, capfd: pytest.CaptureFixture[str]) -> tuple[int, str]:
     """What a pass over this one test file makes of it, and what it tells. Tests are named from the root."""
-    own = ROOT / ".pytest_cache" / folder.name
+    own = ROOT / ".pytest_cache" / uuid4().hex
     own.mkdir(parents=True)
     file = own / "test_sample.py"
     file.write_text(sample)
@@ -255,19 +256,36 @@ def test_fine(): pass
     assert "1 passed" in told, "nothing else is tried again"
 
 
-@starts_processes
-def test_it_fails_for_what_fails_twice(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    code, told = pass_over(tmp_path, "def test_never(): assert False", capfd)
+def decided(
+    folder: Path, failures: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> tuple[int, str]:
+    """What a pass comes to in which as many tests fail, alone as well; and what it tells."""
+
+    def fail(engine: str, command: list[str], environment: dict[str, str]) -> int:
+        failed = [f"tests/test_sample.py::test_{number}" for number in range(failures)]
+        if "SONDE_TEST_FAILED" in environment:
+            Path(environment["SONDE_TEST_FAILED"]).write_text("\n".join(failed))
+        return run.FAILED
+
+    monkeypatch.setattr(run, "run_tests", fail)
+    code = run.run_pass("sqlite", ["pytest"], {"SONDE_TEST_FOLDER": str(folder)})
+    return code, capfd.readouterr().out
+
+
+def test_it_fails_for_what_fails_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code, told = decided(tmp_path, 1, monkeypatch, capfd)
 
     assert code == 1
+    assert "once more" in told
     assert "deserve a look" not in told
 
 
-@starts_processes
-def test_it_tries_nothing_again_when_much_failed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    many = "".join(f"def test_{number}(): assert False\n" for number in range(run.MOST_AGAIN + 1))
-
-    code, told = pass_over(tmp_path, many, capfd)
+def test_it_tries_nothing_again_when_much_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code, told = decided(tmp_path, run.MOST_AGAIN + 1, monkeypatch, capfd)
 
     assert code == 1
     assert "once more" not in told
