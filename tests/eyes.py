@@ -22,29 +22,39 @@ LOOK = """
 """Says in which look the page is, once its colours have come to rest."""
 TEXTS = """
 () => {
-  const told = new Map();
   const drawn = [
     "color", "backgroundColor", "backgroundImage", "opacity", "fontSize", "fontWeight", "textDecorationLine",
     "textShadow", "borderBottom",
   ];
-  const kind = (element) => {
-    if (!element) return "";
-    if (!told.has(element)) {
-      const style = getComputedStyle(element);
-      const own = [element.localName, element.className, ...drawn.map((name) => style[name])].join(" ");
-      told.set(element, `${kind(element.parentElement)}/${own}`);
+  const short = (text) => {
+    let [one, other] = [7, 11];
+    for (const sign of text) {
+      one = (Math.imul(one, 31) + sign.codePointAt(0)) | 0;
+      other = Math.imul(other, 1000003) ^ sign.codePointAt(0);
     }
-    return told.get(element);
+    return `${one} ${other}`;
+  };
+  const known = new Map([[null, ""]]);
+  const kind = (element) => {
+    if (!known.has(element)) {
+      const style = getComputedStyle(element);
+      const own = [element.localName, element.className, ...drawn.map((name) => style[name])];
+      known.set(element, short([kind(element.parentElement), ...own].join()));
+    }
+    return known.get(element);
   };
   const says = (node) => node.nodeType === Node.TEXT_NODE && node.data.trim();
   const isText = (element) =>
     element.matches("input, select, textarea") || [...element.childNodes].some(says);
   const isSeen = (element) => element.checkVisibility({ opacityProperty: true, visibilityProperty: true });
-  window.texts = [...document.body.querySelectorAll("*")].filter((one) => isText(one) && isSeen(one));
-  return window.texts.map(kind);
+  window.texts = new Map();
+  for (const element of document.body.querySelectorAll(":not(option)"))
+    if (isText(element) && isSeen(element) && !texts.has(kind(element))) texts.set(kind(element), element);
+  return [...texts.keys()];
 }
 """
-"""Finds all text that shows, and tells of each how it and all that it stands in are drawn."""
+"""Finds the kinds of text that show, each with an element: alike are those that are drawn alike, and stand in
+what is drawn alike."""
 ASK = """
 async ([fresh, all]) => {
   const colours = ["color-contrast", "link-in-text-block"];
@@ -54,7 +64,7 @@ async ([fresh, all]) => {
   const off = Object.fromEntries(colours.map((id) => [id, { enabled: false }]));
   const shape = all ? told(await axe.run(document, { ...few, rules: off })) : [];
   if (!fresh.length) return [shape, []];
-  const include = fresh.map((number) => window.texts[number]);
+  const include = fresh.map((kind) => window.texts.get(kind));
   return [shape, told(await axe.run({ include }, { ...few, runOnly: colours }))];
 }
 """
@@ -78,8 +88,8 @@ def _ask(page: Page, *, of_all: bool) -> list[str]:
         page.evaluate(AXE_SCRIPT)
     fine = _fine[page.evaluate(LOOK)]
     kinds: list[str] = page.evaluate(TEXTS)
-    first = {kind: number for number, kind in reversed(list(enumerate(kinds))) if kind not in fine}
-    shape, colours = page.evaluate(ASK, [sorted(first.values()), of_all])
+    fresh = [kind for kind in kinds if kind not in fine]
+    shape, colours = page.evaluate(ASK, [fresh, of_all])
     if not colours:
-        fine.update(first)
+        fine.update(fresh)
     return [*shape, *colours]
