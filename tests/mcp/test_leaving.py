@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
@@ -72,6 +74,39 @@ async def test_it_ends_the_wait_and_never_the_run_when_its_client_leaves(
     with pytest.raises(httpx.ReadTimeout):
         await http.post("/mcp", json=body, headers=headers, timeout=0.5)
     assert await ended(http, run) == "completed"
+
+
+@pytest.mark.parametrize("is_modern", [False, True])
+async def test_it_leaves_the_upstream_of_a_chat_whose_client_leaves_before_the_first_word(
+    http: httpx.AsyncClient, portal: RunningServer, is_modern: bool
+) -> None:
+    query = f"Why {uuid4().hex}? [sandbox:web.first-frame=20]"
+    asks = {"name": "perplexity_ask", "arguments": {"query": query}}
+    body = modern("tools/call", **asks) if is_modern else call("tools/call", **asks)
+    headers = heads("tools/call", asks["name"]) if is_modern else {}  # type: ignore[arg-type]
+    asking = asyncio.create_task(http.post("/mcp", json=body, headers=headers))
+    await until(lambda: asked(portal, query), "it was not asked")
+
+    asking.cancel()
+    before = time.monotonic()
+    await until(lambda: asked(portal, query) == ["left"], "the upstream was not left")
+
+    assert time.monotonic() - before < 2
+
+
+def asked(portal: RunningServer, query: str) -> list[str | None]:
+    """How each ask of this query ended."""
+    with httpx.Client(base_url=portal.sandbox_url) as sandbox:
+        found = sandbox.get("/_sandbox/web/requests", params={"path": "/rest/sse/perplexity_ask"}).json()
+    return [one["ending"] for one in found["requests"] if query in str(one)]
+
+
+async def until(is_so: Callable[[], object], problem: str) -> None:
+    for _ in range(300):
+        if await asyncio.to_thread(is_so):
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError(problem)
 
 
 async def test_it_stops_a_wait_that_its_client_cancels(portal: RunningServer, keys: Keys) -> None:
