@@ -17,10 +17,10 @@ import httpx
 import pytest
 from playwright.sync_api import (
     Browser,
-    BrowserContext,
     ConsoleMessage,
     Page,
     StorageState,
+    StorageStateCookie,
     expect,
     sync_playwright,
 )
@@ -37,6 +37,9 @@ ARGUMENTS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    # One process draws all pages of a window: starting one costs as much as loading three pages.
+    "--process-per-site",
+    "--renderer-process-limit=1",
 ]
 SPEED = {"SANDBOX_SECONDS": "3", "RESEARCH_POLL_SECONDS": "0.3"}
 PATIENCE = 30_000
@@ -74,6 +77,39 @@ def chromium(chromium_path: str) -> Iterator[Browser]:
         browser.close()
 
 
+class Window:
+    """What the tabs of one size have in common. A tab that is never shown keeps the process that draws them,
+    and what it has fetched: each new tab would begin with both anew."""
+
+    def __init__(
+        self, chromium: Browser, server: RunningServer, login: StorageState | None, size: tuple[int, int]
+    ) -> None:
+        options: dict[str, Any] = {
+            "viewport": {"width": size[0], "height": size[1]},
+            "color_scheme": "light",
+            "reduced_motion": "reduce",
+            "has_touch": size == PHONE,
+            "is_mobile": size == PHONE,
+        }
+        self.login = login
+        self.context = chromium.new_context(storage_state=login, **options)
+        self.context.set_default_timeout(PATIENCE)
+        self.keeper = self.context.new_page()
+        self.keeper.goto(f"{server.url}/health/live")
+
+    def renew(self) -> None:
+        """As it was when it was opened."""
+        for page in self.context.pages:
+            if page is not self.keeper:
+                page.close()
+        self.context.set_offline(False)
+        self.context.clear_permissions()
+        self.context.clear_cookies()
+        cookies: list[Any] = [*self.login["cookies"]] if self.login else []
+        self.context.add_cookies(cookies)
+        self.keeper.evaluate("localStorage.clear()")
+
+
 @dataclass(slots=True)
 class Person:
     """Somebody at a browser. What their console says is kept, and has to be nothing."""
@@ -82,21 +118,13 @@ class Person:
     server: RunningServer
     login: StorageState | None
     said: list[str] = field(default_factory=list)
-    contexts: list[BrowserContext] = field(default_factory=list)
+    windows: dict[tuple[int, int], Window] = field(default_factory=dict)
 
-    def opens(self, path: str = "/", size: tuple[int, int] = WIDE, scheme: str = "light") -> Page:
-        """A new tab of a new window."""
-        options: dict[str, Any] = {
-            "viewport": {"width": size[0], "height": size[1]},
-            "color_scheme": scheme,
-            "reduced_motion": "reduce",
-            "has_touch": size == PHONE,
-            "is_mobile": size == PHONE,
-        }
-        context = self.chromium.new_context(storage_state=self.login, **options)
-        context.set_default_timeout(PATIENCE)
-        self.contexts.append(context)
-        page = context.new_page()
+    def opens(self, path: str = "/", size: tuple[int, int] = WIDE) -> Page:
+        """A new tab, in the one window of that size."""
+        if size not in self.windows:
+            self.windows[size] = Window(self.chromium, self.server, self.login, size)
+        page = self.windows[size].context.new_page()
         page.on("console", lambda message: self.said.append(words_of(message)))
         page.on("pageerror", lambda error: self.said.append(str(error)))
         page.goto(self.server.url + path)
@@ -140,17 +168,48 @@ def log_in(chromium: Browser, server: RunningServer) -> StorageState:
     return state
 
 
+@pytest.fixture(scope="session")
+def login(server: RunningServer) -> StorageState:
+    """What a browser has after `log_in`, by two requests."""
+    with httpx.Client(base_url=server.url) as client:
+        client.get("/account/login/")
+        who = {"login": server.email, "password": server.password}
+        form = {**who, "csrfmiddlewaretoken": client.cookies["csrftoken"]}
+        assert client.post("/account/login/", data=form).status_code == 302
+        cookies = [cookie_of(name, value) for name, value in client.cookies.items()]
+    return {"cookies": cookies, "origins": []}
+
+
+def cookie_of(name: str, value: str) -> StorageStateCookie:
+    return {
+        "name": name,
+        "value": value,
+        "domain": "127.0.0.1",
+        "path": "/",
+        "expires": -1,
+        "httpOnly": name == "sessionid",
+        "secure": False,
+        "sameSite": "Lax",
+    }
+
+
 @pytest.fixture(scope="module")
-def login(chromium: Browser, server: RunningServer) -> StorageState:
-    return log_in(chromium, server)
+def windows(chromium: Browser) -> dict[tuple[int, int], Window]:
+    """Those of the person, by size: tests share them, one after the other."""
+    return {}
 
 
 @pytest.fixture
-def person(chromium: Browser, server: RunningServer, login: StorageState) -> Iterator[Person]:
-    someone = Person(chromium, server, login)
+def person(
+    chromium: Browser,
+    server: RunningServer,
+    login: StorageState,
+    windows: dict[tuple[int, int], Window],
+) -> Iterator[Person]:
+    someone = Person(chromium, server, login, windows=windows)
     yield someone
-    for context in someone.contexts:
-        context.close()
+    for window in windows.values():
+        window.renew()
     assert someone.said == []
 
 
@@ -159,6 +218,6 @@ def stranger(chromium: Browser, server: RunningServer) -> Iterator[Person]:
     """Not logged in."""
     someone = Person(chromium, server, None)
     yield someone
-    for context in someone.contexts:
-        context.close()
+    for window in someone.windows.values():
+        window.context.close()
     assert someone.said == []
