@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 
@@ -13,6 +12,7 @@ from portal.services.keys import create_key
 from portal.services.principal import principal_of
 from portal.services.users import create_user
 from proxy.models.accounts import WebAccount
+from tests.eyes import violations
 from tests.portal.people import a_team, somebody
 from tests.proxy.accounts import account
 from tests.research.people import ask
@@ -89,28 +89,29 @@ class Eyes:
 
     def __init__(self, page: Page) -> None:
         self.page = page
-        self.said: list[str] = []
         self.found: list[str] = []
-        page.on("console", lambda message: self.said.append(message.text))
+        page.on("console", lambda message: self.tell(message.text))
+
+    def tell(self, what: str) -> None:
+        self.found.append(f"{self.page.url}: {what}")
 
     def look(self) -> None:
-        # What axe itself says on the console while it works is not the page's.
-        said, self.said = self.said, []
-        wrong = [violation["id"] for violation in Axe().run(self.page).response["violations"]]
-        self.said.clear()
-        self.found += [f"{self.page.url}: {what}" for what in (*said, *wrong)]
+        for what in violations(self.page):
+            self.tell(what)
 
 
 def test_it_is_clean_in_a_browser(site: Page) -> None:
     eyes = Eyes(site)
-    for address in ("", *(f"{name}/" for name in LISTS), *(f"{name}/add/" for name in FORMS)):
-        site.goto(f"/admin/{address}")
-        eyes.look()
+    eyes.look()
     for name in LISTS:
         site.goto(f"/admin/{name}/")
+        eyes.look()
         if (row := site.locator("#result_list tbody th a").first).count():
             follow(site, row)
             eyes.look()
+    for name in FORMS:
+        site.goto(f"/admin/{name}/add/")
+        eyes.look()
     for name, action in ACTIONS:
         site.goto(f"/admin/{name}/")
         site.locator("input[name=_selected_action]").first.check()
