@@ -101,18 +101,16 @@ def show(request: HttpRequest) -> HttpResponseBase:
 
 @require_POST
 @page
-def add_tag(request: HttpRequest, item: UUID) -> HttpResponseBase:
+def change_tags(request: HttpRequest, item: UUID) -> HttpResponseBase:
+    """Add the tag that was typed, or take off the one whose button was pressed."""
+    who = principal(request)
     try:
-        tag(principal(request), item, str(request.POST.get("tag", "")))
+        if removed := str(request.POST.get("remove", "")):
+            untag(who, item, removed)
+        else:
+            tag(who, item, str(request.POST.get("tag", "")))
     except Invalid as problem:
         messages.error(request, sentence(problem))
-    return _back(request, item)
-
-
-@require_POST
-@page
-def remove_tag(request: HttpRequest, item: UUID) -> HttpResponseBase:
-    untag(principal(request), item, str(request.POST.get("tag", "")))
     return _back(request, item)
 
 

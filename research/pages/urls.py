@@ -15,7 +15,6 @@ urlpatterns = [
     path("runs/<str:public_id>/share", sharing.share, name="run-share"),
     path("runs/<str:public_id>/take-back", sharing.take_back, name="run-take-back"),
     path("library", library.show, name="library"),
-    path("library/<uuid:item>/tag", library.add_tag, name="library-tag"),
-    path("library/<uuid:item>/untag", library.remove_tag, name="library-untag"),
+    path("library/<uuid:item>/tag", library.change_tags, name="library-tag"),
     path("team/reports", sharing.show_shared, name="shared-reports"),
 ]

@@ -27,7 +27,7 @@ SHORTEST_PREFIX = 3
 """Letters from which on the last word of a query stands for all words that begin so: fewer begin too many."""
 JOINED = 3
 """Letters of particles that Hebrew and Arabic join to the beginning of a word, at most."""
-PIECE = 8_000
+PIECE = 4_000
 """Characters of a text that are looked through at once for an excerpt."""
 AROUND = 110
 """Characters on either side of a hit."""
@@ -153,7 +153,10 @@ def _beginning(word: str) -> str:
 
 def _hits(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
     """Where the hits begin and end, in the text as it is."""
-    letters = list(text.lower()) if text.isascii() else [_fold_letter(letter) for letter in text]
+    if text.isascii():
+        yield from (match.span() for match in pattern.finditer(text.lower()))
+        return
+    letters = [_fold_letter(letter) for letter in text]
     places = [place for place, letter in enumerate(letters) for _ in letter]
     for match in pattern.finditer("".join(letters)):
         yield places[match.start()], places[match.end() - 1] + 1

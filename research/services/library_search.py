@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import connection
 
 from portal.models.teams import Team
 from portal.services.principal import Principal
@@ -30,8 +30,6 @@ HITS = {
     # OFFSET 0: nothing but the index of words may decide what is looked at.
     "postgresql": "(SELECT * FROM research_libraryentry WHERE words @@ CAST(%s AS tsquery) OFFSET 0) e",
 }
-BY_WORDS = "SELECT set_config('enable_seqscan', 'off', true), set_config('enable_indexscan', 'off', true)"
-"""Words stand outside of their rows, and what it takes to read them there is not in the planner's sums."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +96,7 @@ def find_entries(
         for source, whose, _, _ in looks
     )
     parameters = [value for _, _, match, asked in looks for value in (*match, *asked, *values)]
-    return _read(f"{statement} ORDER BY {order} LIMIT {limit}", parameters, by_words=wanted.query is not None)
+    return list(LibraryEntry.objects.raw(f"{statement} ORDER BY {order} LIMIT {limit}", parameters))
 
 
 def _look(wanted: Wanted, mark: str, whose: str, asked: list[Any]) -> tuple[str, str, list[Any], list[Any]]:
@@ -148,12 +146,3 @@ def _conditions(who: Principal, wanted: Wanted, after: Place | None) -> tuple[st
 
 def _stored(moment: datetime) -> Any:
     return connection.ops.adapt_datetimefield_value(moment)
-
-
-def _read(statement: str, parameters: list[Any], *, by_words: bool) -> list[LibraryEntry]:
-    if not by_words or connection.vendor == "sqlite":
-        return list(LibraryEntry.objects.raw(statement, parameters))
-    with transaction.atomic():
-        with connection.cursor() as cursor:
-            cursor.execute(BY_WORDS)
-        return list(LibraryEntry.objects.raw(statement, parameters))

@@ -95,7 +95,6 @@ OF_PAGES: dict[str, Maker] = {
     "chat/<uuid:conversation_id>/rename": a_talk,
     "chat/<uuid:conversation_id>/delete": a_talk,
     "library/<uuid:item>/tag": a_thing_in_the_library,
-    "library/<uuid:item>/untag": a_thing_in_the_library,
     "keys/<str:public_id>/rotate": a_key,
     "keys/<str:public_id>/revoke": a_key,
     "team/members/<int:member>/role": a_member,

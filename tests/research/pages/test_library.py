@@ -128,7 +128,7 @@ def test_it_tags_and_goes_back_to_the_list(client: Client, user: User) -> None:
     assert run.public_id in page.text
     assert 'href="/library?tag=deep%20sea"' in page.text
 
-    client.post(f"/library/{run.pk}/untag", {"tag": "deep sea", "list": "//evil.example/?q=x"})
+    client.post(f"/library/{run.pk}/tag", {"tag": "", "remove": "deep sea", "list": "/library"})
     assert not LibraryTag.objects.exists()
 
 
