@@ -72,7 +72,7 @@ async function ask() {
   asked = Date.now();
   try {
     const answer = await fetch(`${chat.dataset.changes}?after=${mark}`, { headers: { accept: "application/json" } });
-    if (answer.redirected || answer.status === 404) location.reload(); // logged out, or deleted
+    if (answer.redirected || answer.status === 404) form.leave(answer);
     else if (answer.ok) apply(await answer.json());
   } catch {
     // No network: the next sign or tick asks again.

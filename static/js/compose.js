@@ -56,8 +56,9 @@ async function post(address, fields) {
   const until = Date.now() + WAIT_AT_MOST;
   for (;;) {
     const answer = await fetch(address, { method: "POST", body: fields, headers: { accept: "application/json" } });
+    if (answer.redirected) return [false, { message: LOGGED_OUT }]; // the log-in page speaks JSON as well
     const isJson = answer.headers.get("content-type")?.startsWith("application/json");
-    if (!isJson) return [false, { message: answer.redirected ? LOGGED_OUT : PAGES[answer.status] ?? BROKEN }];
+    if (!isJson) return [false, { message: PAGES[answer.status] ?? BROKEN }];
     const told = await answer.json();
     const wait = (told.retry_after ?? 0) * 1000;
     if (answer.status !== 503 || !wait || Date.now() + wait > until) return [answer.ok, told];
@@ -170,6 +171,11 @@ export function compose({ onAsked, isLive: live, stop, look }) {
       stopButton.hidden = !now;
       send.hidden = now;
       if (hadFocus) message.focus();
+    },
+    // The page is no longer its reader's, or shows what is gone; what stands in the box is kept.
+    leave(answer) {
+      if (message.value.trim()) say(answer.redirected ? LOGGED_OUT : PAGES[404]);
+      else location.reload();
     },
     setLeft(left, words) {
       form.dataset.left = left;

@@ -212,6 +212,19 @@ def test_it_says_what_happened_to_the_chat_in_another_window(person: Person) -> 
     person.said.clear()
 
 
+def test_it_keeps_what_was_written_by_somebody_who_is_logged_out(person: Person) -> None:
+    page = begin(person, f"Hello {say('Hello.')}")
+    expect_done(page)
+    page.context.clear_cookies(name="sessionid")
+
+    send(page, "A long thought.")
+
+    expect(page.get_by_role("alert")).to_contain_text("You are logged out.")
+    with page.expect_response(re.compile("/live")):  # it looks again when it comes into view
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    expect(page.get_by_label("Your message")).to_have_value("A long thought.")
+
+
 def test_it_copies_an_answer_and_its_code(person: Person) -> None:
     page = begin(person, f"Code? {CODE}")
     expect_done(page)
