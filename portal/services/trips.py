@@ -3,12 +3,13 @@
 What is prepared is read and planned once. Its name is made of its text: it means the same to everybody.
 Behind a pooler that changes connections between transactions a name may be missing, or be there already.
 The first time that happens, this process speaks plain text from then on, and the transaction that met it,
-which has done nothing, is done once more (`plainly_if_need_be`).
+which has done nothing, is done once more. So only what can be done again prepares anything (`with_prepared`).
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
@@ -40,6 +41,13 @@ class Asked(NamedTuple):
     varies: bool = False
 
 
+class _Here(threading.local):
+    """Whether what this thread does now may be done again."""
+
+    prepares = False
+
+
+_here = _Here()
 _speaks_plainly = False
 _prepared: WeakKeyDictionary[Connection[Any], set[str] | None] = WeakKeyDictionary()
 # The names that each connection knows; None of one that is in doubt, which is spoken to in plain text.
@@ -85,17 +93,21 @@ def send(asked: Sequence[Asked], *, begins: bool = False, ends: bool = False) ->
     return found
 
 
-def plainly_if_need_be(work: Callable[[], Result]) -> Result:
-    """The result of `work`, a transaction of its own: done once more, in plain text, where what was
-    prepared turns out not to be kept."""
+def with_prepared(work: Callable[[], Result]) -> Result:
+    """The result of `work`, a transaction of its own, whose statements are prepared. Where they turn out not
+    to be kept it is done once more, in plain text."""
     global _speaks_plainly
+    spoke_plainly = _speaks_plainly  # another thread may find out meanwhile
+    _here.prepares = True
     try:
         return work()
     except DatabaseError as error:
-        if _speaks_plainly or getattr(error.__cause__, "sqlstate", None) not in NOT_KEPT:
+        if spoke_plainly or getattr(error.__cause__, "sqlstate", None) not in NOT_KEPT:
             raise
         _speaks_plainly = True
         log.warning("prepared statements are not kept by this database: %s", error.__cause__)
+    finally:
+        _here.prepares = False
     return work()
 
 
@@ -120,7 +132,7 @@ def _status(database: BaseDatabaseWrapper) -> TransactionStatus:
 
 def _known(database: BaseDatabaseWrapper) -> set[str] | None:
     """The names that may be used; None for plain text."""
-    if _speaks_plainly or not database.in_atomic_block:
+    if _speaks_plainly or not _here.prepares or not database.in_atomic_block:
         return None
     return _prepared.setdefault(database.connection, set())
 

@@ -24,7 +24,7 @@ from portal.services import audit, ledger_many
 from portal.services.groups import Groups
 from portal.services.principal import Principal
 from portal.services.rows import Statement, begin, end, insert_values, update
-from portal.services.trips import plainly_if_need_be
+from portal.services.trips import with_prepared
 from portal.wire.errors import Problem, unavailable
 from proxy.models.accounts import WebAccount
 from proxy.models.chats import ChatTurn
@@ -121,7 +121,7 @@ def do_round(works: Sequence[Work]) -> list[Result | BaseException]:
     """What becomes of each, in order."""
     asked_at = glance.moment()
     try:
-        this, done = plainly_if_need_be(partial(_attempt, works))
+        this, done = with_prepared(partial(_attempt, works))
     except Exception as error:  # whoever caused it meets it again, alone
         log.info("%s chats are done one by one: %s", len(works), type(error).__name__)
         done = {}

@@ -19,7 +19,7 @@ from portal.services.groups import Groups
 from portal.services.principal import Principal
 from portal.services.rows import Plain, Select, Statement, among, begin, end, insert
 from portal.services.transactions import insist
-from portal.services.trips import plainly_if_need_be
+from portal.services.trips import with_prepared
 from portal.wire.crash import crashpoint
 from portal.wire.errors import Problem, unavailable
 from research.models.presets import Preset
@@ -107,7 +107,7 @@ def do_round(askings: Sequence[Asking]) -> list[Started | BaseException | None]:
             return working.run()
 
     try:
-        done = plainly_if_need_be(attempt)
+        done = with_prepared(attempt)
     except Exception as error:  # whoever caused it meets it again, alone
         if not working.begun:
             raise

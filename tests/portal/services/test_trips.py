@@ -12,7 +12,7 @@ from portal.models.audit import AuditEntry
 from portal.models.ledger import LedgerEntry
 from portal.services import trips
 from portal.services.rows import Plain, begin, end, insert_values, run
-from portal.services.trips import plainly_if_need_be
+from portal.services.trips import with_prepared
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.cluster]
 
@@ -36,6 +36,16 @@ def forget() -> None:
 
 def entry(action: str = "a.b") -> Any:
     return insert_values(AuditEntry, [{"action": action}])
+
+
+def whole(*statements: Any) -> list[Any]:
+    """A transaction of these alone."""
+
+    def work() -> list[Any]:
+        with transaction.atomic():
+            return begin(*statements)
+
+    return with_prepared(work)
 
 
 def prepared() -> int:
@@ -116,16 +126,24 @@ def test_the_last_trip_of_an_inner_block_commits_nothing() -> None:
 def test_it_prepares_a_statement_once_for_each_connection() -> None:
     varying = Plain("SELECT 1 WHERE 1 IN (%s, %s)", [1, 2], varies=True)
     for place in range(3):
-        with transaction.atomic():
-            assert begin(DOUBLE, varying) == [DOUBLED, [(1,)]]
-            end(entry(f"a.{place}"))
+        assert whole(DOUBLE, varying, entry(f"a.{place}")) == [DOUBLED, [(1,)], None]
 
     assert prepared() == 2
     assert AuditEntry.objects.filter(action__startswith="a.").count() == 3
 
 
+def test_what_cannot_be_done_once_more_is_not_prepared() -> None:
+    whole(DOUBLE)
+    with connection.cursor() as cursor:
+        cursor.execute("DEALLOCATE ALL")
+
+    with transaction.atomic():
+        assert run(DOUBLE) == [DOUBLED]
+    assert prepared() == 0
+
+
 def test_outside_of_transactions_nothing_is_prepared() -> None:
-    assert run(DOUBLE) == [DOUBLED]
+    assert with_prepared(lambda: run(DOUBLE)) == [DOUBLED]
     assert prepared() == 0
 
 
@@ -133,9 +151,8 @@ def test_a_plan_is_made_for_the_table_as_it_will_be() -> None:
     """Also when it is made anew, as after each ANALYZE."""
     entry_of = Plain("SELECT id FROM portal_auditentry WHERE id = ANY(%s)", [[1, 2]])
     for _ in range(2):
-        with transaction.atomic():
-            begin(entry_of)
-            (plan,) = run(Plain(f"EXPLAIN EXECUTE {trips._name(entry_of.sql)}('{{1,2}}')", varies=True))
+        explain = Plain(f"EXPLAIN EXECUTE {trips._name(entry_of.sql)}('{{1,2}}')", varies=True)
+        _, plan = whole(entry_of, explain)
         lines = "\n".join(line for (line,) in plan)
         assert "Seq Scan" not in lines
         assert "$1" in lines
@@ -152,17 +169,17 @@ def double() -> list[Any]:
 @pytest.mark.parametrize("name", ["missing", "there already"])
 def test_where_statements_are_not_kept_it_speaks_plainly(name: str) -> None:
     """As behind a pooler, by which a connection comes to another server."""
-    assert double() == [DOUBLED]
+    assert with_prepared(double) == [DOUBLED]
     if name == "missing":
         with connection.cursor() as cursor:
             cursor.execute("DEALLOCATE ALL")
     else:
         trips._prepared.clear()
 
-    assert plainly_if_need_be(double) == [DOUBLED]
+    assert with_prepared(double) == [DOUBLED]
     assert trips._speaks_plainly
     forget()
-    assert double() == [DOUBLED]
+    assert with_prepared(double) == [DOUBLED]
     assert prepared() == 0
     assert AuditEntry.objects.filter(action="a.b").count() == 3
 
@@ -176,16 +193,16 @@ def test_any_other_error_is_raised_once() -> None:
             begin(FAILING)
 
     with pytest.raises(DatabaseError, match="division"):
-        plainly_if_need_be(fail)
+        with_prepared(fail)
     assert tries == [1]
     assert not trips._speaks_plainly
 
 
 def test_a_connection_on_which_preparing_broke_is_spoken_to_plainly() -> None:
-    with pytest.raises(DatabaseError, match="division"), transaction.atomic():
-        begin(DOUBLE, FAILING)
+    with pytest.raises(DatabaseError, match="division"):
+        whole(DOUBLE, FAILING)
     before = prepared()
 
-    assert double() == [DOUBLED]
+    assert with_prepared(double) == [DOUBLED]
     assert prepared() == before > 0
     assert not trips._speaks_plainly

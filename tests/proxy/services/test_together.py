@@ -9,13 +9,14 @@ from unittest.mock import patch
 
 import pytest
 from asgiref.sync import async_to_sync
+from django.db import connection
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 from pytest_django.fixtures import Settings
 
 from portal.models.audit import AuditEntry
 from portal.models.ledger import LedgerEntry
-from portal.services import ledger
+from portal.services import ledger, trips
 from portal.services.ledger_check import check
 from portal.services.rows import run
 from portal.wire.errors import BadRequest
@@ -278,6 +279,27 @@ def test_a_round_that_breaks_leaves_no_trace() -> None:
 
     assert do_round([ended, same]) == [LEFT, LEFT]
     assert ChatTurn.objects.get(pk=ended.plan.question.turn_id).state == "open"
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.cluster
+def test_a_round_whose_statements_a_pooler_has_lost_is_done_once_more_as_a_round(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(trips, "_speaks_plainly", False)
+    account()
+    who = chatter()
+    ended = answered(do_round([opening(who)])[0])
+    with connection.cursor() as cursor:
+        cursor.execute("DEALLOCATE ALL")
+
+    settled, next_one = do_round([ended, opening(who)])
+
+    assert settled != Settled()
+    assert opened(next_one).plan
+    assert trips._speaks_plainly
+    assert who.spent == "0.1 0.1"
+    assert check() == []
 
 
 @pytest.mark.django_db(transaction=True)

@@ -15,7 +15,7 @@ from pytest_django import DjangoAssertNumQueries
 from portal.models.audit import AuditEntry
 from portal.models.ledger import CreditAccount, LedgerEntry
 from portal.models.users import User
-from portal.services import keys, ledger
+from portal.services import keys, ledger, trips
 from portal.services.ledger_check import check
 from portal.services.principal import Principal
 from portal.wire.errors import BadRequest
@@ -187,6 +187,25 @@ def test_what_was_committed_is_not_started_again_though_nobody_was_told() -> Non
 
     assert {started(first).pk, started(last).pk} == set(Run.objects.values_list("pk", flat=True))
     assert odd is None
+    assert check() == []
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.cluster
+def test_a_round_whose_statements_a_pooler_has_lost_is_done_once_more_as_a_round(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(trips, "_speaks_plainly", False)
+    who = caller()
+    assert started(do_round([asking(who)])[0])
+    with connection.cursor() as cursor:
+        cursor.execute("DEALLOCATE ALL")
+
+    first, last = do_round([asking(who), asking(who)])
+
+    assert {started(first).pk, started(last).pk} < set(Run.objects.values_list("pk", flat=True))
+    assert Run.objects.count() == 3
+    assert trips._speaks_plainly
     assert check() == []
 
 
