@@ -89,7 +89,8 @@ def find_entries(
         )
         asked = [team.pk, team.pk, *([] if wanted.kind == "shared" else [who.user_id])]
         looks.append(_look(wanted, ours(team.pk), given, asked))
-    first = f"ORDER BY {', '.join('e.' + part for part in order.split(', '))} LIMIT {limit}"
+    by = "e.at DESC, e.id DESC" if wanted.query is None else f"{_place()} DESC"
+    first = f"ORDER BY {by} LIMIT {limit}"
     part = "SELECT * FROM (SELECT {columns} FROM {source} WHERE {whose}{conditions} {first}) AS part"
     statement = " UNION ALL ".join(
         part.format(columns=ENTRY, source=source, whose=whose, conditions=conditions, first=first)
@@ -136,12 +137,17 @@ def _conditions(who: Principal, wanted: Wanted, after: Place | None) -> tuple[st
         tagged = "e.item IN (SELECT item FROM research_librarytag WHERE user_id = %s AND name = %s)"
         found.append((tagged, [who.user_id, wanted.tag]))
     if after and wanted.query is not None:
-        found.append(("e.id < %s", [after.id]))
+        found.append((f"{_place()} < %s", [after.id]))
     elif after:
         at = _stored(after.at)
         # The first says nothing new, but it is the one that an index can begin at.
         found.append(("e.at <= %s AND NOT (e.at = %s AND e.id >= %s)", [at, at, after.id]))
     return "".join(f" AND {sql}" for sql, _ in found), [value for _, values in found for value in values]
+
+
+def _place() -> str:
+    """An entry's place in a search: FTS5 stops where a page is full if it is asked by its own name."""
+    return "w.rowid" if connection.vendor == "sqlite" else "e.id"
 
 
 def _stored(moment: datetime) -> Any:
