@@ -19,7 +19,7 @@ from research.models.reports import RunEvent
 from research.models.runs import Run
 from research.protocol.states import State
 from research.queries import readable_runs, shared_runs, standing, visible_runs
-from research.services import advance, watch
+from research.services import advance, library_index, watch
 
 ME = Principal(1, frozenset())
 TEAM = Team(pk=1)
@@ -79,6 +79,7 @@ READS: dict[str, tuple[Callable[[], QuerySet[Any]], str]] = {
         lambda: Run.objects.filter(user_id=1, idempotency_key="k").order_by(),
         "run_once_per_idempotency_key",
     ),
+    "words to take": (lambda: library_index.due().order_by("-id")[:20], "library_to_index"),
     "retention": (
         lambda: Run.objects.filter(completed_at__lt=NOW - timedelta(days=7), hidden_at=None).order_by(
             "completed_at"
