@@ -21,7 +21,6 @@ from research.services.library_index import kind_mark, label_mark, mine, ours, s
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ENTRY = ", ".join(f"e.{f.column}" for f in LibraryEntry._meta.concrete_fields)
 HITS = {
-    "": "research_libraryentry e",
     # Words first, and from the newest on: it stops as soon as a page is full.
     "sqlite": (
         "research_librarywords w CROSS JOIN research_libraryentry e ON e.id = w.rowid"
@@ -70,55 +69,80 @@ def place_of(text: str) -> Place | None:
     return Place(EPOCH + timedelta(microseconds=int(moment)), int(number))
 
 
+@dataclass(frozen=True, slots=True)
+class _Circle:
+    """Entries that the person may see for one reason."""
+
+    mark: str
+    """The word that they all have."""
+    whose: str
+    values: list[Any]
+    """What `whose` asks for."""
+
+
 def find_entries(
     who: Principal, team: Team | None, wanted: Wanted, limit: int, after: Place | None
 ) -> list[LibraryEntry]:
-    """The person's own and what they were given, each in its order, and of these the first."""
-    if wanted.query is not None and not wanted.query:
-        return []
+    """The person's own and what they were given, newest first, no more than the first of them."""
+    circles = _circles(who, team, wanted)
     conditions, values = _conditions(who, wanted, after)
-    order = "at DESC, id DESC" if wanted.query is None else "id DESC"
-    looks = []
-    if wanted.kind != "shared":
-        looks.append(_look(wanted, mine(who.user_id), "e.user_id = %s", [who.user_id]))
-    if team and wanted.kind != "chat":
-        others = "" if wanted.kind == "shared" else " AND e.user_id <> %s"
-        given = (
-            "e.shared_with_id = %s AND e.user_id IN"
-            f" (SELECT user_id FROM portal_membership WHERE team_id = %s){others}"
-        )
-        asked = [team.pk, team.pk, *([] if wanted.kind == "shared" else [who.user_id])]
-        looks.append(_look(wanted, ours(team.pk), given, asked))
-    by = "e.at DESC, e.id DESC" if wanted.query is None else f"{_place()} DESC"
-    first = f"ORDER BY {by} LIMIT {limit}"
-    part = "SELECT * FROM (SELECT {columns} FROM {source} WHERE {whose}{conditions} {first}) AS part"
-    statement = " UNION ALL ".join(
-        part.format(columns=ENTRY, source=source, whose=whose, conditions=conditions, first=first)
-        for source, whose, _, _ in looks
+    if wanted.query is not None:
+        return _by_words(wanted, wanted.query, circles, conditions, values, limit) if wanted.query else []
+    # Each in its index's order, and of these the first.
+    part = (
+        "SELECT * FROM (SELECT {columns} FROM research_libraryentry e WHERE {whose}{conditions}"
+        " ORDER BY e.at DESC, e.id DESC LIMIT {limit}) AS part"
     )
-    parameters = [value for _, _, match, asked in looks for value in (*match, *asked, *values)]
-    return list(LibraryEntry.objects.raw(f"{statement} ORDER BY {order} LIMIT {limit}", parameters))
+    statement = " UNION ALL ".join(
+        part.format(columns=ENTRY, whose=circle.whose, conditions=conditions, limit=limit)
+        for circle in circles
+    )
+    parameters = [value for circle in circles for value in (*circle.values, *values)]
+    return list(LibraryEntry.objects.raw(f"{statement} ORDER BY at DESC, id DESC LIMIT {limit}", parameters))
 
 
-def _look(wanted: Wanted, mark: str, whose: str, asked: list[Any]) -> tuple[str, str, list[Any], list[Any]]:
-    """Where entries come from, whose they have to be, and the values that each of both asks for."""
-    if wanted.query is None:
-        return HITS[""], whose, [], asked
-    return HITS[connection.vendor], whose, [_match(wanted, wanted.query, mark)], asked
+def _by_words(
+    wanted: Wanted, query: Query, circles: list[_Circle], conditions: str, values: list[Any], limit: int
+) -> list[LibraryEntry]:
+    """All at once: what begins with the last word is gathered for each time that it is asked for."""
+    whose = " OR ".join(f"({circle.whose})" for circle in circles)
+    statement = (
+        f"SELECT {ENTRY} FROM {HITS[connection.vendor]} WHERE ({whose}){conditions}"
+        f" ORDER BY {_place()} DESC LIMIT {limit}"
+    )
+    match = _match(wanted, query, [circle.mark for circle in circles])
+    asked = [value for circle in circles for value in circle.values]
+    return list(LibraryEntry.objects.raw(statement, [match, *asked, *values]))
 
 
-def _match(wanted: Wanted, query: Query, mark: str) -> str:
+def _circles(who: Principal, team: Team | None, wanted: Wanted) -> list[_Circle]:
+    found = [_Circle(mine(who.user_id), "e.user_id = %s", [who.user_id])] if wanted.kind != "shared" else []
+    if team and wanted.kind != "chat":
+        members = "SELECT user_id FROM portal_membership WHERE team_id = %s"
+        given = f"e.shared_with_id = %s AND e.user_id IN ({members})"
+        if wanted.kind == "shared":
+            return [_Circle(ours(team.pk), given, [team.pk, team.pk])]
+        found.append(_Circle(ours(team.pk), f"{given} AND e.user_id <> %s", [team.pk, team.pk, who.user_id]))
+    # Nobody's: what is shared, for somebody in no team.
+    return found or [_Circle(mine(0), "e.user_id IS NULL", [])]
+
+
+def _match(wanted: Wanted, query: Query, circles: list[str]) -> str:
     """What the index of words is asked for. Words hold neither quotes nor any other sign."""
-    words = [mark, *query.words]
+    words = [*query.words]
     if wanted.kind in Kind.values:
         words.append(kind_mark(wanted.kind))
     if wanted.label:
         words.append(label_mark(wanted.label))
     if wanted.status and wanted.status != "live":
         words.append(status_mark(wanted.status))
-    if connection.vendor == "sqlite":
-        return " ".join([f'"{word}"' for word in words] + ([f'"{query.prefix}" *'] if query.prefix else []))
-    return " & ".join([f"'{word}'" for word in words] + ([f"'{query.prefix}':*"] if query.prefix else []))
+    either, both, quote, begins = {
+        "sqlite": (" OR ", " AND ", '"{}"', '"{}" *'),
+        "postgresql": (" | ", " & ", "'{}'", "'{}':*"),
+    }[connection.vendor]
+    parts = [f"({either.join(quote.format(circle) for circle in circles)})"]
+    parts += [quote.format(word) for word in words]
+    return both.join(parts + ([begins.format(query.prefix)] if query.prefix else []))
 
 
 def _conditions(who: Principal, wanted: Wanted, after: Place | None) -> tuple[str, list[Any]]:

@@ -219,6 +219,15 @@ def test_it_finds_nothing_of_who_has_left_nor_for_them(user: User) -> None:
     assert found(mate) == found(mate, "moon") == []
 
 
+def test_it_finds_nothing_shared_for_somebody_in_no_team(user: User) -> None:
+    Membership.objects.filter(user=user).delete()
+    run = finished(user)
+    indexed()
+
+    assert found(user, kind="shared") == found(user, "moon", kind="shared") == []
+    assert found(user) == found(user, "moon") == [run.pk]
+
+
 def test_it_believes_the_run_and_not_its_entry(user: User) -> None:
     """As if a trigger had been missing."""
     run, stranger = finished(user), somebody()
