@@ -5,13 +5,15 @@ Read with the first request for one of them; API paths are matched exactly first
 
 from __future__ import annotations
 
+import sys
+
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLResolver, include, path
 from django.urls.resolvers import RoutePattern
 from django.views import defaults
 
-from portal.api.handler import envelope, internal_error, is_api, nothing_here
-from portal.wire.errors import BadRequest, Forbidden
+from portal.api.handler import DATABASE_IS_AWAY, envelope, internal_error, is_api, nothing_here
+from portal.wire.errors import BadRequest, Forbidden, unavailable
 
 
 class Later(URLResolver):
@@ -55,7 +57,14 @@ def page_not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    return envelope(internal_error()) if is_api(request) else defaults.server_error(request)
+    """What nobody caught. A database that is away is no mistake of ours: it comes back."""
+    error = sys.exc_info()[1]
+    problem = unavailable() if isinstance(error, DATABASE_IS_AWAY) else internal_error()
+    if is_api(request):
+        return envelope(problem)
+    template = f"{problem.status}.html"
+    answer = defaults.server_error(request, template)
+    return HttpResponse(answer.content, status=problem.status, headers=problem.headers)
 
 
 handler400 = bad_request

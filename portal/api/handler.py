@@ -18,6 +18,9 @@ from portal.wire.errors import (
 
 log = logging.getLogger(__name__)
 
+DATABASE_IS_AWAY = (OperationalError, InterfaceError)
+"""It restarts, is locked, or has no connection left: the same question may be answered in a moment."""
+
 
 def problem_of(error: Exception, request_id: str) -> Problem:
     """What to answer to `error`. What nobody foresaw is logged, and told without a detail."""
@@ -27,7 +30,7 @@ def problem_of(error: Exception, request_id: str) -> Problem:
         return nothing_here()
     if isinstance(error, PermissionDenied):
         return Forbidden("You may not do this.")
-    if isinstance(error, OperationalError | InterfaceError):
+    if isinstance(error, DATABASE_IS_AWAY):
         log.warning("request %s met an unavailable database: %s", request_id, type(error).__name__)
         return unavailable()
     log.error("request %s failed", request_id, exc_info=error)
