@@ -26,7 +26,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 WORDS, SENTENCES, SENTENCE, REPORT = 40_000, 20_000, 20, 25
-"""Different words and sentences, words of a sentence, sentences of a report: 500 words, 3.7 KiB."""
+"""Different words and sentences, words of a sentence, sentences of a report: 500 words, 3.2 KiB."""
 TAGGED = 1_000
 GOAL, MOST_QUERIES = 100.0, 12
 SECRETS = {
