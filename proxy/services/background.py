@@ -20,10 +20,12 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import aclosing, suppress
+from contextlib import AbstractContextManager, aclosing, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
+from threading import Lock
+from typing import Any
 from uuid import UUID
 
 from django.db import Error, transaction
@@ -88,7 +90,11 @@ class Draft:
     thread: Thread | None = None
     """Known since the last write."""
     waiting: deque[list[Event]] = field(default_factory=deque)
+    """What is not known to be written: it waits until the commit is, since a write may fail while the end
+    of the answer is kept by another thread."""
     looked: float = 0.0
+    hands: AbstractContextManager[Any] = field(default_factory=Lock)
+    """Of whoever looks into what waits; never held while the database is asked."""
     _last: list[Event] | None = None
 
     @property
@@ -112,27 +118,27 @@ class Draft:
                 self.thread = delta.thread
         events = self.stream.feed([] if self.judge else deltas)
         if events or self.thread:
-            self.waiting.append(events)
+            with self.hands:
+                self.waiting.append(events)
 
     def write(self) -> bool:
         """Write down what is new. False when the answer has to end: it has, or is somebody else's."""
-        taken: list[list[Event]] = []
         thread = self._take_thread()
         try:
             with transaction.atomic():
                 mine = ChatTurn.objects.filter(pk=self.response_id, claimed_at=self.claimed_at)
                 if not mine.filter(state=State.OPEN).update(claimed_at=self.claimed_at):
                     return False
-                taken = self._take()
+                new = self._new()
                 # Only now: the reader may have added the first text since the row was locked.
                 mine.filter(first_token_at=None).update(first_token_at=self.first_text_at)
-                write_events(self.response_id, [event for events in taken for event in events])
+                write_events(self.response_id, new)
                 if thread is not None:
                     write_thread(self.response_id, thread)
         except Error:
-            self.waiting.extendleft(reversed(taken))
             self.thread = self.thread or thread
             raise
+        self._forget(new)
         return True
 
     def keep(self, plan: ChatPlan, last: list[Delta], outcome: Outcome, settled: Settled) -> None:
@@ -140,17 +146,21 @@ class Draft:
         if (outcome.done is None and outcome.problem is None) or not self.is_mine:
             raise Superseded
         if self._last is None:
-            told = [event for events in self._take() for event in events]
+            told = self._new()
             self._last = [*told, *end_stream(self.stream, plan, last, outcome, settled, self.judge)]
         text = "" if self.judge else outcome.text.strip()
         write_end(self.response_id, self.stream.response, self._last, text)
 
-    def _take(self) -> list[list[Event]]:
-        """All that waits. The reader adds meanwhile; whoever takes has the turn's row locked."""
-        taken = []
-        while self.waiting:
-            taken.append(self.waiting.popleft())
-        return taken
+    def _new(self) -> list[Event]:
+        """All that waits, in order; some of it may be written by now."""
+        with self.hands:
+            return [event for events in self.waiting for event in events]
+
+    def _forget(self, written: list[Event]) -> None:
+        last = written[-1].sequence_number if written else -1
+        with self.hands:
+            while self.waiting and (not self.waiting[0] or self.waiting[0][-1].sequence_number <= last):
+                self.waiting.popleft()
 
     def _take_thread(self) -> Thread | None:
         thread, self.thread = self.thread, None

@@ -162,9 +162,14 @@ def question_of(row: ChatResponse, turn: ChatTurn) -> Question:
 
 
 def write_events(response_id: UUID, events: Sequence[Event]) -> None:
-    """Write them after those that are written; the caller has the turn's row locked."""
+    """Write those of them that are not written yet: whoever does not know whether a commit happened brings
+    them again. The caller has the turn's row locked."""
+    written = ChatResponse.objects.filter(pk=response_id).values_list("events", flat=True).first() or 0
+    events = [event for event in events if event.sequence_number >= written]
     if not events:
         return
+    if events[0].sequence_number != written:
+        raise RuntimeError(f"event {events[0].sequence_number} of {response_id} follows {written - 1}")
     last = events[-1].sequence_number
     data = b"".join(event.encode() for event in events).decode()
     ResponseEvents.objects.create(

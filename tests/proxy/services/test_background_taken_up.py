@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from functools import partial
+from typing import cast
+from uuid import UUID
 
 import pytest
+from django.db import OperationalError
 from django.utils import timezone
 
 from portal.services import network
+from portal.wire.errors import Problem
 from proxy.models.accounts import WebAccount
 from proxy.models.chats import ChatTurn
 from proxy.models.responses import ChatResponse
 from proxy.protocol.delta import Text, Thread
 from proxy.protocol.responses_stream import Event
 from proxy.services import background, relay, settling
+from proxy.services.chat import ChatPlan
 from proxy.services.response_rows import stream_of
 from tests.proxy.accounts import account
 from tests.proxy.chatting import Chatter, chatter, error_of, kinds
@@ -194,26 +200,91 @@ def test_text_that_comes_while_it_is_written_down_is_paid_like_any(who: Chatter)
     row = in_background(who)
     ChatTurn.objects.filter(pk=row.pk).update(claimed_at=timezone.now())
 
-    class Racing(deque[list[Event]]):
+    class Racing:
         """The reader adds the first text at the moment at which a write looks at what waits."""
 
         has_raced = False
 
-        def __len__(self) -> int:
+        def __enter__(self) -> None:
             if not self.has_raced:
                 self.has_raced = True
                 draft.add([Text("Because.")])
-            return super().__len__()
+
+        def __exit__(self, *_: object) -> None: ...
 
     claimed_at = turn_of(row).claimed_at
     assert claimed_at is not None
-    draft = background.Draft(row.pk, claimed_at, stream_of(row), waiting=Racing())
+    draft = background.Draft(row.pk, claimed_at, stream_of(row), hands=Racing())
     assert draft.write()
     assert told(row) == "Because."
 
     who.client.post(f"{PATH}/{public(row)}/cancel")
 
     assert who.spent == "0.1 0"
+
+
+def begun(row: ChatResponse) -> background.Draft:
+    """What a worker has of it that has just taken it."""
+    ChatTurn.objects.filter(pk=row.pk).update(claimed_at=timezone.now())
+    claimed_at = turn_of(row).claimed_at
+    assert claimed_at is not None
+    return background.Draft(row.pk, claimed_at, stream_of(row))
+
+
+def test_what_a_write_that_fails_has_in_hand_is_kept_with_the_end(
+    who: Chatter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader saw event 79 follow event 68: the answer ended while a write of ten events was failing."""
+    row = in_background(who)
+    kept: list[Event] = []
+    draft = begun(row)
+    draft.add([Text("Because.")])
+
+    def end_meanwhile(*_: object) -> None:
+        outcome = settling.Outcome(problem=Problem("No."))
+        draft.keep(cast(ChatPlan, None), [], outcome, settling.Settled())
+        raise OperationalError("the database system is shutting down")
+
+    def write_end(response_id: UUID, body: object, events: Sequence[Event], answer: str) -> bool:
+        kept.extend(events)
+        return True
+
+    monkeypatch.setattr(background, "write_events", end_meanwhile)
+    monkeypatch.setattr(background, "write_end", write_end)
+    with pytest.raises(OperationalError):
+        draft.write()
+
+    written = fresh(row).events
+    assert [event.sequence_number for event in kept] == list(range(written, written + len(kept)))
+    assert kept[-1].type == "response.failed"
+
+
+def test_events_of_which_nobody_knows_whether_they_are_written_are_written_once(
+    who: Chatter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit happened, and its answer was lost."""
+    row = in_background(who)
+    draft = begun(row)
+    draft.add([Text("Because.")])
+    with monkeypatch.context() as patched:
+        patched.setattr(draft, "waiting", deque(draft.waiting))
+        assert draft.write()
+
+    draft.add([Text(" It does.")])
+    assert draft.write()
+
+    assert told(row) == "Because. It does."
+
+
+def test_no_gap_is_ever_written(who: Chatter) -> None:
+    row = in_background(who)
+    draft = begun(row)
+    draft.add([Text("Because.")])
+    lost = draft.waiting.popleft()
+    draft.add([Text(" It does.")])
+
+    with pytest.raises(RuntimeError, match=f"event {lost[-1].sequence_number + 1} "):
+        draft.write()
 
 
 def test_it_asks_anew_when_nothing_was_told_and_the_thread_is_gone(
