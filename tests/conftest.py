@@ -45,6 +45,8 @@ PURE = {"protocol", "wire", "sandbox"}
 """Folders whose tests know no database."""
 A_PORTAL_S = ("tests/journeys/", "tests/mcp/", "tests/crash/", "tests/sdk/")
 """Folders whose tests are a portal's, in a process of its own."""
+DOORS = {"api", "pages", "admin", "mcp_tools", "management", "roof"}
+"""Folders whose tests enter by a door, most with a key or a log-in: half the time of all that is not slow."""
 left_out: list[str] = []
 
 
@@ -70,7 +72,9 @@ def hypothesis_profile(*, is_quick: bool) -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--no-browser", action="store_true", help="leave the browser tests out, and say which")
     parser.addoption(
-        "--quick", action="store_true", help="leave out journeys, servers, browsers and `slow` tests"
+        "--quick",
+        action="store_true",
+        help="leave out doors, journeys, servers, browsers and `slow` tests",
     )
 
 
@@ -103,12 +107,13 @@ def turn_of(item: pytest.Item) -> int:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Reading all tests takes ten seconds: leave out where nothing can be found for this run."""
+    """Reading all tests takes ten seconds: leave out whole folders, but none that is asked for by path."""
     if not collection_path.is_dir() or TESTS not in collection_path.parents:
         return None
     folder = f"tests/{collection_path.relative_to(TESTS)}/"
-    is_pure = environment.ENGINE == "postgres" and collection_path.name in PURE
-    return is_pure or (config.getoption("--quick") and folder.startswith(A_PORTAL_S)) or None
+    if config.getoption("--quick") and (collection_path.name in DOORS or folder.startswith(A_PORTAL_S)):
+        return True
+    return (environment.ENGINE == "postgres" and collection_path.name in PURE) or None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
