@@ -80,7 +80,7 @@ async def ask(client: Client, request: bytes, streams: bool, tally: Tally) -> No
     ended = time.perf_counter()
     good = b" 200 " in answer[:16] and (b"[DONE]" in answer if streams else b'"choices"' in answer)
     if not good:
-        tally.failures.append(answer[:300].decode(errors="replace"))
+        tally.failures.append(answer[:300].decode(errors="replace") or "no answer: the connection was closed")
         return
     tally.firsts.append(((client.arrivals[0] if client.arrivals else ended) - began) * 1000)
     tally.wholes.append((ended - began) * 1000)

@@ -42,7 +42,8 @@ events { worker_connections 8192; }
 http {
   access_log off; client_body_temp_path FOLDER; proxy_temp_path FOLDER;
   fastcgi_temp_path FOLDER; uwsgi_temp_path FOLDER; scgi_temp_path FOLDER;
-  upstream asked { server UPSTREAM; keepalive 256; }
+  keepalive_requests 100000000;
+  upstream asked { server UPSTREAM; keepalive 256; keepalive_requests 100000000; }
   server {
     listen 127.0.0.1:PORT;
     location / {
