@@ -14,13 +14,14 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import count
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
-from psycopg import Connection
-from psycopg.pq import TransactionStatus
+
+if TYPE_CHECKING:  # its start does not wait for a driver that SQLite has no use for
+    from psycopg import Connection
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +29,8 @@ Result = TypeVar("Result")
 Rows = Sequence[Sequence[Any]]
 NOT_KEPT = frozenset({"26000", "42P05", "0A000"})
 """There is no such statement; there is one already; its tables are not what they were."""
+IDLE, IN_TRANSACTION = 0, 2
+"""Of libpq's PGTransactionStatusType."""
 PLANS = ("SET LOCAL plan_cache_mode = force_generic_plan", "SET LOCAL enable_seqscan = off")
 """A plan is made once, for any values: else there is one for each list that is shorter than PostgreSQL takes
 for usual. It goes by the indexes, whatever the tables hold at that moment: they will hold more."""
@@ -56,7 +59,7 @@ _prepared: WeakKeyDictionary[Connection[Any], set[str] | None] = WeakKeyDictiona
 def may_begin() -> bool:
     """Whether the server has not heard yet of the transaction that is open for Django."""
     database = connections[DEFAULT_DB_ALIAS]
-    return database.in_atomic_block and _status(database) == TransactionStatus.IDLE
+    return database.in_atomic_block and _status(database) == IDLE
 
 
 def may_end() -> bool:
@@ -64,7 +67,7 @@ def may_end() -> bool:
     database = connections[DEFAULT_DB_ALIAS]
     if not database.in_atomic_block or database.savepoint_ids or not database.commit_on_exit:
         return False
-    return not database.needs_rollback and _status(database) == TransactionStatus.INTRANS
+    return not database.needs_rollback and _status(database) == IN_TRANSACTION
 
 
 def send(asked: Sequence[Asked], *, begins: bool = False, ends: bool = False) -> list[Rows]:
@@ -126,8 +129,8 @@ def _answers(
     return found
 
 
-def _status(database: BaseDatabaseWrapper) -> TransactionStatus:
-    return TransactionStatus(database.connection.pgconn.transaction_status)
+def _status(database: BaseDatabaseWrapper) -> int:
+    return int(database.connection.pgconn.transaction_status)
 
 
 def _known(database: BaseDatabaseWrapper) -> set[str] | None:

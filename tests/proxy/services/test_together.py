@@ -6,6 +6,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 from unittest.mock import patch
+from weakref import WeakKeyDictionary
 
 import pytest
 from asgiref.sync import async_to_sync
@@ -281,17 +282,24 @@ def test_a_round_that_breaks_leaves_no_trace() -> None:
     assert ChatTurn.objects.get(pk=ended.plan.question.turn_id).state == "open"
 
 
+def forget_statements() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("DEALLOCATE ALL")
+
+
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.cluster
 def test_a_round_whose_statements_a_pooler_has_lost_is_done_once_more_as_a_round(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(trips, "_speaks_plainly", False)
+    monkeypatch.setattr(trips, "_prepared", WeakKeyDictionary())
+    forget_statements()
     account()
     who = chatter()
     ended = answered(do_round([opening(who)])[0])
-    with connection.cursor() as cursor:
-        cursor.execute("DEALLOCATE ALL")
+    assert not trips._speaks_plainly
+    forget_statements()
 
     settled, next_one = do_round([ended, opening(who)])
 

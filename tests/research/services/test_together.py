@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 from unittest.mock import patch
 from uuid import uuid4
+from weakref import WeakKeyDictionary
 
 import pytest
 from django.db import OperationalError, connection, transaction
@@ -190,16 +191,23 @@ def test_what_was_committed_is_not_started_again_though_nobody_was_told() -> Non
     assert check() == []
 
 
+def forget_statements() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("DEALLOCATE ALL")
+
+
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.cluster
 def test_a_round_whose_statements_a_pooler_has_lost_is_done_once_more_as_a_round(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(trips, "_speaks_plainly", False)
+    monkeypatch.setattr(trips, "_prepared", WeakKeyDictionary())
+    forget_statements()
     who = caller()
     started(do_round([asking(who)])[0])
-    with connection.cursor() as cursor:
-        cursor.execute("DEALLOCATE ALL")
+    assert not trips._speaks_plainly
+    forget_statements()
 
     first, last = do_round([asking(who), asking(who)])
 
