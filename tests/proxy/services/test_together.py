@@ -282,6 +282,10 @@ def test_a_round_that_breaks_leaves_no_trace() -> None:
     assert ChatTurn.objects.get(pk=ended.plan.question.turn_id).state == "open"
 
 
+def speaks_plainly() -> bool:
+    return trips._speaks_plainly
+
+
 def forget_statements() -> None:
     with connection.cursor() as cursor:
         cursor.execute("DEALLOCATE ALL")
@@ -298,14 +302,14 @@ def test_a_round_whose_statements_a_pooler_has_lost_is_done_once_more_as_a_round
     account()
     who = chatter()
     ended = answered(do_round([opening(who)])[0])
-    assert not trips._speaks_plainly
+    assert not speaks_plainly()
     forget_statements()
 
     settled, next_one = do_round([ended, opening(who)])
 
     assert settled != Settled()
     assert opened(next_one).plan
-    assert trips._speaks_plainly
+    assert speaks_plainly()
     assert who.spent == "0.1 0.1"
     assert check() == []
 

@@ -191,6 +191,10 @@ def test_what_was_committed_is_not_started_again_though_nobody_was_told() -> Non
     assert check() == []
 
 
+def speaks_plainly() -> bool:
+    return trips._speaks_plainly
+
+
 def forget_statements() -> None:
     with connection.cursor() as cursor:
         cursor.execute("DEALLOCATE ALL")
@@ -206,14 +210,14 @@ def test_a_round_whose_statements_a_pooler_has_lost_is_done_once_more_as_a_round
     forget_statements()
     who = caller()
     started(do_round([asking(who)])[0])
-    assert not trips._speaks_plainly
+    assert not speaks_plainly()
     forget_statements()
 
     first, last = do_round([asking(who), asking(who)])
 
     assert {started(first).pk, started(last).pk} < set(Run.objects.values_list("pk", flat=True))
     assert Run.objects.count() == 3
-    assert trips._speaks_plainly
+    assert speaks_plainly()
     assert check() == []
 
 
